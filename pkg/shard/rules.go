@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shard
+
+// The rules by which an entry changes are functions of the entry and of what was heard. All that they need to know
+// about members is which of the two that are named are here, which means that they may be given calls.
+
+// Remap says why a key has another holder than before.
+type Remap string
+
+const (
+	// NotRemapped says that the key has no other holder than before.
+	NotRemapped Remap = ""
+	// RemapLeft says that the holder before is not there any more.
+	RemapLeft Remap = "left"
+	// RemapMoved says that the holder before is still there: it could not be reached for a while, or another
+	// registry-lb thought so.
+	RemapMoved Remap = "moved"
+)
+
+// claim is what somebody says about a living key. What is zero is not said.
+type claim struct {
+	seat    seat
+	owner   uint64
+	expires uint32
+}
+
+// moment is what else the rules look at.
+type moment struct {
+	attendance
+	now        uint32
+	generation uint16
+}
+
+// attendance says which members may be given calls.
+type attendance interface {
+	here(s seat) bool
+}
+
+// registered is the entry after a Register through this registry-lb. It is the newest there is: calls about one key
+// are not in flight at two members at once.
+func (e entry) registered(c claim, at moment) (entry, Remap) {
+	remap := e.remap(c.seat, at)
+	e.seat, e.expires = c.seat, c.expires
+	if c.owner != 0 {
+		e.owner = c.owner
+	}
+	e.dead, e.own, e.generation = false, at.now, at.generation
+	return e, remap
+}
+
+// unregistered is the entry after an Unregister through this registry-lb. It stays for a while as a dead one, lest an
+// event that is older brings the key back.
+func (e entry) unregistered(at moment) entry {
+	return entry{space: e.space, remote: e.remote, dead: true, own: at.now, generation: at.generation}
+}
+
+// observed is the entry after an event of the watch, or an item of a listing, says that the key lives.
+//
+//   - The event is believed, except that
+//   - while own traffic is recent, neither the holder nor the death that it told of is called into question;
+//   - a member that is not live does not take a key from one that is: the event is older than its leaving.
+//
+// The first exception does not protect a holder that is not live: then there is nothing to lose.
+func (e entry) observed(c claim, at moment) (entry, Remap) {
+	guarded := e.guarded(at.now)
+	if e.dead {
+		if guarded {
+			return e, NotRemapped
+		}
+		e = entry{space: e.space, remote: e.remote}
+	}
+	e.generation = at.generation
+	if c.seat != nobody && c.seat != e.seat {
+		if e.seat != nobody && at.here(e.seat) && (guarded || !at.here(c.seat)) {
+			return e, NotRemapped
+		}
+		remap := e.remap(c.seat, at)
+		e.seat, e.own = c.seat, 0
+		return e.updated(c, false), remap
+	}
+	return e.updated(c, guarded), NotRemapped
+}
+
+// updated is the entry with what does not concern the holder taken over from c: if own traffic is recent, only what
+// it left open, and a later expiration.
+func (e entry) updated(c claim, guarded bool) entry {
+	if c.expires != 0 && (!guarded || c.expires > e.expires) {
+		e.expires = c.expires
+	}
+	if c.owner != 0 && (!guarded || e.owner == 0) {
+		e.owner = c.owner
+	}
+	return e
+}
+
+// survives says whether the entry stays after an event of the watch that the key was deleted while the member in that
+// seat held it. It does if own traffic is recent: the event may be about an earlier life of the key. It does if the
+// holder is live and another member is said to have held the key: the event is older than the move. A deletion that is
+// wrongly taken for an old one is made good by the next listing.
+func (e entry) survives(deleted seat, at moment) bool {
+	return e.dead || e.guarded(at.now) ||
+		deleted != nobody && e.seat != nobody && deleted != e.seat && at.here(e.seat)
+}
+
+// remap says what it means that the key goes to the member in seat to.
+func (e entry) remap(to seat, at moment) Remap {
+	switch {
+	case e.dead || e.seat == nobody || to == nobody || e.seat == to:
+		return NotRemapped
+	case at.here(e.seat):
+		return RemapMoved
+	default:
+		return RemapLeft
+	}
+}
