@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/networkservicemesh/registry-lb/pkg/shard"
+)
+
+const (
+	// firstPause and maxPause bound the pause after a round in which no member could be reached. It doubles
+	// from round to round, and is spread so that the callers of an outage do not come back all at once.
+	firstPause = 20 * time.Millisecond
+	maxPause   = 500 * time.Millisecond
+
+	// reasonMargin is how long before the caller's deadline a call that finds nobody gives up.
+	reasonMargin = 50 * time.Millisecond
+)
+
+// failover is the course of one call over members that could not be reached.
+type failover struct {
+	// began is when the call first found nobody; zero before that.
+	began time.Time
+	// tried are the members that could not be reached in this round, by name.
+	tried map[string]*member
+	// again is the member that is being asked a second time.
+	again *member
+	pause time.Duration
+	last  error
+	// patient calls wait for a member for as long as the caller does.
+	patient bool
+}
+
+// skip says whether the member called name could not be reached in this round. A new life of it deserves a try.
+func (f *failover) skip(name string) bool {
+	m, ok := f.tried[name]
+	return ok && !m.hasLeft()
+}
+
+// do makes one call to the member that serves key, and to others while members can't be reached, as the package
+// comment says. try makes one attempt; what it returns other than a lost answer ends the call.
+func (p *Proxy) do(ctx context.Context, key shard.Key, pathIDs []string, try func(context.Context, *member) answer) (answer, error) {
+	var f failover
+	for {
+		m, err := p.pick(ctx, key, pathIDs, &f)
+		if err != nil {
+			return answer{}, err
+		}
+		a := try(ctx, m)
+		if !a.lost() {
+			return a, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return answer{}, status.FromContextError(err).Err()
+		}
+		p.failed(m, key, a.err, &f)
+	}
+}
+
+// failed notes that m did not answer.
+func (p *Proxy) failed(m *member, key shard.Key, err error, f *failover) {
+	f.last = lostBy(m.Name, err)
+	if m.hasLeft() {
+		// The table does not name it any more, or names a new life of it.
+		f.again = nil
+		p.metrics.retried(retryLeft)
+		return
+	}
+	if f.again != m && m.reachable(key) {
+		// The connection broke under the call and is not known to be dead: the member itself may be well, and
+		// it holds the key.
+		f.again = m
+		p.metrics.retried(retrySame)
+		return
+	}
+	f.again = nil
+	if f.tried == nil {
+		f.tried = make(map[string]*member)
+	}
+	f.tried[m.Name] = m
+	p.metrics.retried(retryOther)
+}
+
+// lostBy says, for people, why the member called name did not answer.
+func lostBy(name string, err error) error {
+	return fmt.Errorf("member %s: %s", name, status.Convert(err).Message())
+}
+
+// pick returns the member to ask next, and waits for one if there is none.
+func (p *Proxy) pick(ctx context.Context, key shard.Key, pathIDs []string, f *failover) (*member, error) {
+	if f.again != nil && !f.again.hasLeft() {
+		return f.again, nil
+	}
+	for {
+		if p.stopping() {
+			// The table still names the members, whose connections are closed.
+			return nil, errStopping()
+		}
+		route, ok := p.route(key, pathIDs, f)
+		// The order matters: a roster read after the route has each member that the route can name, unless it
+		// left in between; then the next route does not name it.
+		current := p.roster.Load()
+		if ok {
+			if m := current.byName[route.Member]; m != nil {
+				p.metrics.routed(route.Reason)
+				return m, nil
+			}
+			continue
+		}
+		if err := p.wait(ctx, current, f); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (p *Proxy) route(key shard.Key, pathIDs []string, f *failover) (shard.Route, bool) {
+	if len(f.tried) == 0 {
+		return p.table.Route(key, pathIDs)
+	}
+	return p.table.RouteExcept(key, pathIDs, f.skip)
+}
+
+// wait blocks until it makes sense to look for a member again: at a change of the roster, or after a pause if
+// there are members and none can be reached. It returns an error when the call must not wait any longer; a patient
+// one may wait until ctx or the proxy ends.
+func (p *Proxy) wait(ctx context.Context, current *roster, f *failover) error {
+	now := p.options.Clock.Now()
+	if f.began.IsZero() {
+		f.began = now
+	}
+	left := p.options.NoBackendWait - now.Sub(f.began)
+	if deadline, ok := ctx.Deadline(); ok {
+		// Whoever waits shall read the reason rather than meet its own deadline.
+		left = min(left, deadline.Sub(now)-reasonMargin)
+	}
+	if left <= 0 && !f.patient {
+		return p.noBackend(current, f, now.Sub(f.began))
+	}
+	f.pause = min(max(2*f.pause, firstPause), maxPause)
+	pause := f.pause/2 + time.Duration(p.options.Rand()*float64(f.pause/2))
+	switch {
+	case f.patient:
+	case len(current.all) == 0:
+		// Only a change of the roster can help.
+		pause = left
+	default:
+		pause = min(left, pause)
+	}
+	timer := p.options.Clock.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	case <-p.closed:
+		return errStopping()
+	case <-current.superseded:
+	case <-timer.C():
+	}
+	f.tried = nil
+	return nil
+}
+
+func (p *Proxy) noBackend(current *roster, f *failover, waited time.Duration) error {
+	waited = waited.Round(time.Millisecond)
+	switch {
+	case len(current.all) == 0:
+		return status.Errorf(codes.Unavailable, "registry-lb: no ready member in %s after waiting for %v",
+			p.options.Backends, waited)
+	case f.last == nil:
+		return status.Errorf(codes.Unavailable, "registry-lb: no member in %s may be asked after waiting for %v",
+			p.options.Backends, waited)
+	default:
+		return status.Errorf(codes.Unavailable, "registry-lb: none of the %d members in %s could be reached within %v; the last was %v",
+			len(current.all), p.options.Backends, waited, f.last)
+	}
+}
+
+func errStopping() error {
+	return status.Error(codes.Unavailable, "registry-lb is stopping")
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/networkservicemesh/registry-lb/pkg/shard"
+)
+
+const (
+	// MaxMessageSize is the largest message that is passed on in either direction, in bytes: four times
+	// gRPC's default, because a registry's own limit should be met first.
+	MaxMessageSize = 16 << 20
+	// MaxHeaderListSize is how large the metadata of a call may be in either direction, in bytes as HTTP/2
+	// counts them: NSM paths carry a signed token for each hop, and 64 KiB of values must pass with their
+	// names and HTTP/2's 32 bytes for each.
+	MaxHeaderListSize = 256 << 10
+
+	// callConns is the number of connections to one member for unary calls and lists. Calls of one key use
+	// one connection; several keep one large answer from delaying all other keys.
+	callConns = 2
+	// watchConns is the number of connections to one member for watches, which are many, idle, and must not
+	// take the flow-control window of unary calls.
+	watchConns = 2
+
+	// connectTimeout bounds one attempt to connect, so that an address where nobody answers costs a call
+	// this long and no more.
+	connectTimeout = 2 * time.Second
+	// reconnectMaxDelay is the longest pause between attempts to connect: a member that came back is in use
+	// again after it.
+	reconnectMaxDelay = time.Second
+
+	// leaveGrace is how long connections to a member that left stay open for the calls in flight. A member
+	// that terminates in good order answers them; from one that is gone they come back as lost anyway.
+	leaveGrace = 5 * time.Second
+)
+
+// member is a registry replica that calls may go to: one life of it, with the connections that end with it.
+type member struct {
+	shard.Member
+
+	calls   []*grpc.ClientConn
+	watches []*grpc.ClientConn
+	// nextWatch spreads watches over their connections.
+	nextWatch atomic.Uint32
+	// joined members have their place in the ring. It belongs to who holds the proxy's lock of members.
+	joined bool
+	// life is done when the member is no longer one of the set.
+	life context.Context //nolint:containedctx // it is the member's own life, not that of a call
+	end  context.CancelFunc
+}
+
+// newMember prepares connections to m and starts to connect; it does not wait.
+func newMember(m shard.Member, dialOptions []grpc.DialOption) (*member, error) {
+	if len(m.Addrs) == 0 {
+		return nil, fmt.Errorf("member %q has no address", m.Name)
+	}
+	result := &member{Member: m}
+	result.life, result.end = context.WithCancel(context.Background())
+	for i := range callConns + watchConns {
+		conn, err := dial(m.Addrs, dialOptions)
+		if err != nil {
+			result.close()
+			return nil, fmt.Errorf("prepare a connection to member %q at %v: %w", m.Name, m.Addrs, err)
+		}
+		if i < callConns {
+			result.calls = append(result.calls, conn)
+		} else {
+			result.watches = append(result.watches, conn)
+		}
+	}
+	result.calls[0].Connect()
+	return result, nil
+}
+
+func dial(addrs []string, dialOptions []grpc.DialOption) (*grpc.ClientConn, error) {
+	// A resolver of its own hands gRPC all addresses of the member at once, so that it tries those of both
+	// families; and host names are looked up anew at each attempt to connect.
+	addresses := manual.NewBuilderWithScheme("member")
+	endpoints := make([]resolver.Endpoint, 0, len(addrs))
+	for _, addr := range addrs {
+		endpoints = append(endpoints, resolver.Endpoint{Addresses: []resolver.Address{{Addr: addr}}})
+	}
+	addresses.InitialState(resolver.State{Endpoints: endpoints})
+
+	options := append([]grpc.DialOption{
+		grpc.WithResolvers(addresses),
+		// Members are pods: an HTTP proxy of the environment is not on the way to them.
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		// Retries are this package's affair.
+		grpc.WithDisableRetry(),
+		grpc.WithIdleTimeout(0),
+		grpc.WithMaxHeaderListSize(MaxHeaderListSize),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(MaxMessageSize),
+			grpc.MaxCallSendMsgSize(MaxMessageSize),
+		),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{
+				BaseDelay:  50 * time.Millisecond,
+				Multiplier: 2,
+				Jitter:     0.2,
+				MaxDelay:   reconnectMaxDelay,
+			},
+			MinConnectTimeout: connectTimeout,
+		}),
+	}, dialOptions...)
+	return grpc.NewClient("member:///"+addrs[0], options...)
+}
+
+// is says whether m is the same life at the same place as described.
+func (m *member) is(described shard.Member) bool {
+	return m.Name == described.Name && m.UID == described.UID && slices.Equal(m.Addrs, described.Addrs)
+}
+
+// hasLeft says whether the member is no longer one of the set.
+func (m *member) hasLeft() bool { return m.life.Err() != nil }
+
+// reachable is false while the connection for key is known to be broken.
+func (m *member) reachable(key shard.Key) bool {
+	return m.callConn(key).GetState() != connectivity.TransientFailure
+}
+
+// close ends all connections, and with them all calls in flight.
+func (m *member) close() {
+	m.end()
+	for _, conn := range slices.Concat(m.calls, m.watches) {
+		_ = conn.Close() // the only error is that it was closed before
+	}
+}
+
+// callConn gives calls of one key one connection, so that they reach the member in the order in which they
+// were sent.
+func (m *member) callConn(key shard.Key) *grpc.ClientConn {
+	return m.calls[xxhash.Sum64String(key.Name)%uint64(len(m.calls))]
+}
+
+// invoke makes one unary call.
+func (m *member) invoke(ctx context.Context, method string, key shard.Key, req, resp proto.Message) answer {
+	var a answer
+	a.err = m.callConn(key).Invoke(ctx, method, req, resp, grpc.Header(&a.header), grpc.Trailer(&a.trailer))
+	return a
+}
+
+// open opens a stream on which the member answers query. The stream ends when ctx does.
+func (m *member) open(ctx context.Context, method string, key shard.Key, query proto.Message, watch bool) (grpc.ClientStream, error) {
+	conn := m.callConn(key)
+	if watch {
+		conn = m.watches[m.nextWatch.Add(1)%uint32(len(m.watches))]
+	}
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
+	if err != nil {
+		return nil, err
+	}
+	switch err := stream.SendMsg(query); {
+	case err == nil:
+		_ = stream.CloseSend() // never fails once the stream is open
+	case !errors.Is(err, io.EOF):
+		return nil, err
+	}
+	// After io.EOF the status is what the first receive gives.
+	return stream, nil
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/networkservicemesh/registry-lb/pkg/shard"
+)
+
+// Reasons of registry_lb_retries_total.
+const (
+	retrySame  = "connection_lost"
+	retryOther = "member_unreachable"
+	retryLeft  = "member_left"
+)
+
+// metrics are what a proxy counts. No label is a name of an NSE or NS: their number has no bound.
+type metrics struct {
+	members    *prometheus.GaugeVec
+	routes     map[shard.Reason]prometheus.Counter
+	routeVec   *prometheus.CounterVec
+	requests   *prometheus.CounterVec
+	durations  *prometheus.HistogramVec
+	retries    *prometheus.CounterVec
+	watches    *prometheus.GaugeVec
+	upstreams  *prometheus.GaugeVec
+	dropped    prometheus.Counter
+	checksum   prometheus.GaugeFunc
+	lastUpdate prometheus.Gauge
+}
+
+const (
+	namespace    = "registry_lb"
+	labelService = "service"
+)
+
+func newMetrics(p *Proxy) *metrics {
+	m := &metrics{
+		members: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "members",
+			Help: "Members known, by state.",
+		}, []string{"state"}),
+		routeVec: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "route_total",
+			Help: "Routing decisions, by what decided: the directory of holders, the request's path_ids, or the ring.",
+		}, []string{"reason"}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "requests_total",
+			Help: "Calls of clients that ended, by gRPC service, method and status code.",
+		}, []string{labelService, "method", "code"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "request_duration_seconds",
+			Help:    "Time that calls of clients took, watches left out.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+		}, []string{labelService, "method"}),
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "retries_total",
+			Help: "Attempts that no member answered, by reason: the connection was lost (the member is asked again), the member can not be reached, or it left.",
+		}, []string{"reason"}),
+		watches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "watch_clients",
+			Help: "Watches that clients have open.",
+		}, []string{labelService}),
+		upstreams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "watch_upstreams",
+			Help: "Watches that are open at members.",
+		}, []string{labelService}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: namespace, Name: "watch_dropped_total",
+			Help: "Watches that were ended because their client did not read.",
+		}),
+		lastUpdate: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "last_endpoints_sync_timestamp_seconds",
+			Help: "When the set of members was last read, in seconds since the epoch; 0: never.",
+		}),
+	}
+	m.checksum = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "table_checksum",
+		Help: "Checksum of ring and members: equal at all registry-lb replicas that agree. Cut to 53 bits, which a float can hold.",
+	}, func() float64 {
+		const float64Mantissa = 53
+		return float64(p.table.Ring().Checksum() >> (64 - float64Mantissa))
+	})
+	m.routes = make(map[shard.Reason]prometheus.Counter)
+	for _, reason := range []shard.Reason{shard.ReasonHolder, shard.ReasonPath, shard.ReasonRing} {
+		m.routes[reason] = m.routeVec.WithLabelValues(string(reason))
+	}
+	return m
+}
+
+func (m *metrics) register(r prometheus.Registerer) error {
+	for _, c := range []prometheus.Collector{
+		m.members, m.routeVec, m.requests, m.durations, m.retries, m.watches, m.upstreams, m.dropped, m.checksum, m.lastUpdate,
+	} {
+		if err := r.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *metrics) routed(reason shard.Reason) { m.routes[reason].Inc() }
+
+func (m *metrics) retried(reason string) { m.retries.WithLabelValues(reason).Inc() }
+
+func (m *metrics) membersSet(now time.Time, counts map[State]int) {
+	m.lastUpdate.Set(float64(now.UnixNano()) / float64(time.Second))
+	for state, count := range counts {
+		m.members.WithLabelValues(string(state)).Set(float64(count))
+	}
+}
+
+// rpc is one method of a registry service, with its counters at hand.
+type rpc struct {
+	// fullMethod is the name as gRPC writes it, "/service/method".
+	fullMethod string
+	codes      [codes.Unauthenticated + 1]prometheus.Counter
+	duration   prometheus.Observer
+}
+
+func (m *metrics) rpc(service, method string) *rpc {
+	r := &rpc{
+		fullMethod: "/" + service + "/" + method,
+		duration:   m.durations.WithLabelValues(service, method),
+	}
+	for code := range r.codes {
+		r.codes[code] = m.requests.WithLabelValues(service, method, codes.Code(code).String())
+	}
+	return r
+}
+
+// ended counts one call.
+func (r *rpc) ended(err error) {
+	code := status.Code(err)
+	if int(code) >= len(r.codes) {
+		code = codes.Unknown
+	}
+	r.codes[code].Inc()
+}
+
+// observe counts one call and its time.
+func (r *rpc) observe(took time.Duration, err error) {
+	r.ended(err)
+	r.duration.Observe(took.Seconds())
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/networkservicemesh/api/pkg/api/registry"
+
+	"github.com/networkservicemesh/registry-lb/pkg/shard"
+)
+
+// Proxy sends the calls of a registry's clients to the members that serve them. It is safe for concurrent use.
+// It must be closed by [Proxy.Run].
+type Proxy struct {
+	options Options
+	table   *shard.Table
+	metrics *metrics
+
+	roster atomic.Pointer[roster]
+	// draining is closed when watches shall end, spread out.
+	draining  chan struct{}
+	drainOnce sync.Once
+	// closed is closed when the proxy stops: what waits or streams then ends.
+	closed chan struct{}
+
+	// mu serialises changes of the members.
+	mu sync.Mutex
+	// described is what the source of members says.
+	described []shard.Member
+	history   history
+	// background counts goroutines that see members come and go.
+	background sync.WaitGroup
+}
+
+// New returns a proxy without members. An error means that the options can't be right, or that the registerer has
+// metrics of these names already.
+func New(options Options) (*Proxy, error) {
+	if err := options.setDefaults(); err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		options:  options,
+		table:    shard.NewTable(options.Clock),
+		closed:   make(chan struct{}),
+		draining: make(chan struct{}),
+		history:  newHistory(options.Clock),
+	}
+	p.roster.Store(newRoster(nil))
+	p.metrics = newMetrics(p)
+	if options.Registerer != nil {
+		if err := p.metrics.register(options.Registerer); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// Run blocks until ctx is done. Then it ends all watches and calls with Unavailable, closes the connections to all
+// members and returns nil. A proxy can't be used after it.
+func (p *Proxy) Run(ctx context.Context) error {
+	<-ctx.Done()
+	p.mu.Lock()
+	close(p.closed)
+	for _, m := range p.roster.Load().all {
+		m.close()
+	}
+	p.mu.Unlock()
+	p.background.Wait()
+	return nil
+}
+
+// Drain ends all watches with Unavailable, spread over a second so that their clients do not come back elsewhere all at
+// once. Other calls go on. It does not wait.
+func (p *Proxy) Drain() {
+	p.drainOnce.Do(func() { close(p.draining) })
+}
+
+// NetworkServiceEndpointRegistryServer returns the chain element for calls about NSEs.
+func (p *Proxy) NetworkServiceEndpointRegistryServer() registry.NetworkServiceEndpointRegistryServer {
+	return newNSEServer(p)
+}
+
+// NetworkServiceRegistryServer returns the chain element for calls about NSs.
+func (p *Proxy) NetworkServiceRegistryServer() registry.NetworkServiceRegistryServer {
+	return newNSServer(p)
+}
+
+// Members describes the members that the proxy was given, and those that left lately, sorted by name.
+func (p *Proxy) Members() []MemberStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.history.list(p.table.Ring().Shares())
+}
+
+// Locate returns the member that a call on key would go to, and why. It is false if there is no member.
+func (p *Proxy) Locate(key shard.Key) (shard.Route, bool) {
+	return p.table.Route(key, nil)
+}
+
+// stopping says whether the proxy has been stopped.
+func (p *Proxy) stopping() bool {
+	select {
+	case <-p.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// sleep waits for d, and is false if ctx or the proxy ended before.
+func (p *Proxy) sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil && !p.stopping()
+	}
+	timer := p.options.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-p.closed:
+		return false
+	case <-timer.C():
+		return true
+	}
+}
