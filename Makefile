@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Needs Go (the version of go.mod or later) and make. Everything else is built from Go modules when it is needed.
+
+.SUFFIXES:
+
+GO = go
+VERSION = $$(git describe --tags --always --dirty 2>/dev/null || echo unknown)
+IMAGE = registry-lb:dev
+
+# The linter is built once for all checkouts, and again for another version of it or of Go.
+GOLANGCI_LINT_VERSION = v2.15.0
+
+TEST_FLAGS =
+TEST_TIMEOUT = 10m
+BENCH = .
+BENCH_FLAGS = -benchmem
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: build ## Show, in one process and without a cluster, what registry-lb does
+	@./bin/registry-lb demo
+
+.PHONY: build
+build: ## Build bin/registry-lb, static
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/registry-lb ./cmd/registry-lb
+
+# The race detector needs cgo, hence a C compiler with the headers of a C library, and not every platform has it. All of
+# that is found out by building the one package that needs it; the tests would build it anyway.
+.PHONY: test
+test: ## Run all tests of this module, with the race detector if it can be had
+	@race=-race; \
+	$(GO) build -race runtime/cgo >/dev/null 2>&1 || { \
+		race=; \
+		echo "NOTICE: tests run without the race detector: it needs cgo and a C compiler (such as gcc), and one of them is missing"; \
+	}; \
+	$(GO) test $$race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+
+.PHONY: bench
+bench: ## Run the benchmarks of the hot path
+	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCH_FLAGS) ./pkg/shard/... ./pkg/endpoints/... ./pkg/proxy/...
+
+# All modules below are checked: end-to-end tests and tools have modules of their own.
+.PHONY: lint
+lint: ## Check format, go vet and golangci-lint (with staticcheck)
+	@unformatted=$$(gofmt -l $$(find . -name '*.go' ! -path './.*' ! -path '*/testdata/*')) || exit 1; \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
+	@set -e; \
+	cache=$${XDG_CACHE_HOME:-$${HOME:-/nonexistent}/.cache}/registry-lb/bin; \
+	mkdir -p "$$cache" 2>/dev/null && [ -w "$$cache" ] || { cache='$(CURDIR)/.bin'; mkdir -p "$$cache"; }; \
+	linter=$$cache/golangci-lint-$(GOLANGCI_LINT_VERSION)-$$($(GO) env GOVERSION); \
+	if [ ! -x "$$linter" ]; then \
+		echo "building golangci-lint $(GOLANGCI_LINT_VERSION), once; this takes a few minutes"; \
+		work=$$(mktemp -d "$$cache/build.XXXXXX"); \
+		trap 'rm -rf "$$work"' EXIT; \
+		GOBIN="$$work" GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION); \
+		mv "$$work/golangci-lint" "$$linter"; \
+	fi; \
+	for mod in $$(find . -name go.mod ! -path './.*' ! -path '*/testdata/*' | sort); do \
+		dir=$$(dirname "$$mod"); \
+		echo "lint $$dir"; \
+		( cd "$$dir" && $(GO) vet ./... && "$$linter" run --allow-parallel-runners --config '$(CURDIR)/.golangci.yml' ./... ); \
+	done
+
+.PHONY: docs
+docs: ## Write the tables of variables into the documents
+	@$(GO) test -count=1 ./internal/config -run '^TestDocumentationTables$$' -update
+
+.PHONY: image
+image: ## Build the container image; needs a running Docker engine
+	@if docker version >/dev/null 2>&1; then \
+		docker build --build-arg "VERSION=$(VERSION)" -t $(IMAGE) .; \
+	else \
+		echo "make image: no Docker engine answers; start one, or build bin/registry-lb with make build" >&2; exit 1; \
+	fi
+
+.PHONY: e2e
+e2e: ## Run the end-to-end tests, in the releases that have them
+	@if [ ! -f e2e/go.mod ]; then \
+		echo "make e2e: end-to-end tests are not part of this release yet, there is no e2e/go.mod" >&2; exit 1; \
+	fi; \
+	cd e2e && $(GO) test -timeout 60m $(TEST_FLAGS) ./...
+
+.PHONY: clean
+clean: ## Remove what was built here
+	@rm -rf bin .bin
