@@ -45,6 +45,7 @@ func NewHandler(view View, gatherer prometheus.Gatherer, backends string) http.H
 	mux.Handle("/metrics", metrics)
 	mux.HandleFunc("/api/v1/members", h.members)
 	mux.HandleFunc("/api/v1/locate", h.locate)
+	mux.HandleFunc("/api/v1/status", h.status)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, fmt.Errorf("there is no %s", r.URL.Path))
 	})
@@ -128,6 +129,29 @@ func (h handler) members(w http.ResponseWriter, _ *http.Request) {
 		Backends string   `json:"backends"`
 		Members  []Member `json:"members"`
 	}{h.backends, append([]Member{}, members...)})
+}
+
+func (h handler) status(w http.ResponseWriter, _ *http.Request) {
+	type directory struct {
+		Synced      bool       `json:"synced"`
+		Reason      string     `json:"reason,omitempty"`
+		LastListing *time.Time `json:"last_listing,omitempty"`
+	}
+	s, notReady := h.view.Status(), h.view.NotReady()
+	d := directory{Synced: s.DirectorySynced, Reason: s.DirectoryReason}
+	if !s.LastListing.IsZero() {
+		d.LastListing = &s.LastListing
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Backends      string              `json:"backends"`
+		Ready         bool                `json:"ready"`
+		NotReady      []string            `json:"not_ready,omitempty"`
+		Keys          int                 `json:"keys"`
+		KeysByMember  map[string]int      `json:"keys_by_member"`
+		Directory     directory           `json:"directory"`
+		DuplicateIDs  map[string][]string `json:"duplicate_spiffe_ids,omitempty"`
+		TableChecksum string              `json:"table_checksum"`
+	}{h.backends, len(notReady) == 0, notReady, s.Keys, s.KeysByMember, d, s.DuplicateIDs, fmt.Sprintf("%016x", s.TableChecksum)})
 }
 
 func (h handler) locate(w http.ResponseWriter, r *http.Request) {

@@ -28,6 +28,13 @@ type fixed struct {
 	members  []Member
 	notReady []string
 	owners   map[shard.Key]Location
+	status   Status
+}
+
+func (f *fixed) Status() Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status
 }
 
 func (f *fixed) Members() []Member {
@@ -288,4 +295,25 @@ func TestAllIsReadWhileItChanges(t *testing.T) {
 	readers.Wait()
 	close(stop)
 	writer.Wait()
+}
+
+func TestStatusTellsWhatTheDirectoryKnows(t *testing.T) {
+	view := &fixed{status: Status{
+		Keys: 3, KeysByMember: map[string]int{"a": 1, "b": 2}, DirectorySynced: true,
+		LastListing:  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		DuplicateIDs: map[string][]string{"spiffe://d/x": {"a", "b"}}, TableChecksum: 0xabc,
+	}}
+	got := ask(t, newTestHandler(view), "GET", "/api/v1/status")
+	require.Equal(t, http.StatusOK, got.code)
+	require.JSONEq(t, `{"backends": "static://a:1", "ready": true, "keys": 3, "keys_by_member": {"a": 1, "b": 2},
+		"directory": {"synced": true, "last_listing": "2026-01-02T03:04:05Z"},
+		"duplicate_spiffe_ids": {"spiffe://d/x": ["a", "b"]}, "table_checksum": "0000000000000abc"}`, got.body)
+
+	view.set(func(f *fixed) {
+		f.status = Status{DirectoryReason: "a listing is missing"}
+		f.notReady = []string{"a listing is missing"}
+	})
+	got = ask(t, newTestHandler(view), "GET", "/api/v1/status")
+	require.JSONEq(t, `{"backends": "static://a:1", "ready": false, "not_ready": ["a listing is missing"], "keys": 0, "keys_by_member": null,
+		"directory": {"synced": false, "reason": "a listing is missing"}, "table_checksum": "0000000000000000"}`, got.body)
 }

@@ -15,6 +15,8 @@ import (
 type View interface {
 	// Members returns all members that are known, those that left a short while ago included, in any order.
 	Members() []Member
+	// Status describes the directory of holders.
+	Status() Status
 	// Locate says where a call about name goes now. It is false if there is no member.
 	Locate(space shard.Space, name string) (Location, bool)
 	// NotReady returns why calls should not be sent here, a line each. Ready: none.
@@ -56,6 +58,24 @@ type Member struct {
 	RingShare float64 `json:"ring_share"`
 	// Keys is how many names the member is known to hold; zero also if that is not known.
 	Keys int `json:"keys,omitempty"`
+	// InFlight is how many calls wait for the member's answer now, watches left out.
+	InFlight int64 `json:"in_flight"`
+}
+
+// Status describes the directory of holders.
+type Status struct {
+	// Keys is how many living names the directory knows, KeysByMember how many of them each member holds.
+	Keys         int
+	KeysByMember map[string]int
+	// DirectorySynced says that the directory has been compared with what the registries themselves have, DirectoryReason
+	// why it has not, and LastListing when that was last done; zero: never.
+	DirectorySynced bool
+	DirectoryReason string
+	LastListing     time.Time
+	// DuplicateIDs are SPIFFE IDs that more than one member has, with those members.
+	DuplicateIDs map[string][]string
+	// TableChecksum is that of members and ring: registry-lb replicas that agree have the same.
+	TableChecksum uint64
 }
 
 // Location is where a call about a key goes.

@@ -21,7 +21,6 @@ import (
 	"github.com/networkservicemesh/registry-lb/internal/config"
 	"github.com/networkservicemesh/registry-lb/pkg/endpoints"
 	"github.com/networkservicemesh/registry-lb/pkg/proxy"
-	"github.com/networkservicemesh/registry-lb/pkg/shard"
 )
 
 // Run serves as cfg says until ctx is done and then drains: it says that it is not ready, goes on for the drain delay
@@ -35,13 +34,17 @@ func Run(ctx context.Context, cfg *config.Config, log *zap.Logger) error {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	p, err := proxy.New(proxy.Options{
-		Backends:      source.Describe(),
-		Store:         proxy.Store(cfg.Store),
-		NoBackendWait: noBackendWait(cfg),
-		JoinDelay:     cfg.JoinDelay,
-		DialOptions:   []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
-		Log:           log,
-		Registerer:    metrics,
+		Backends:         source.Describe(),
+		Store:            proxy.Store(cfg.Store),
+		NoBackendWait:    noBackendWait(cfg),
+		JoinDelay:        cfg.JoinDelay,
+		MaxTokenLifetime: cfg.MaxTokenLifetime,
+		ProbeInterval:    cfg.ProbeInterval,
+		ProbeTimeout:     cfg.ProbeTimeout,
+		EmptyGrace:       cfg.EmptyGrace,
+		DialOptions:      []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+		Log:              log,
+		Registerer:       metrics,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the proxy: %w", err)
@@ -61,17 +64,17 @@ func Run(ctx context.Context, cfg *config.Config, log *zap.Logger) error {
 	group, parts := errgroup.WithContext(parts)
 	group.Go(func() error { return p.Run(parts) })
 	group.Go(func() error {
-		err := source.Run(parts, func(members []shard.Member) {
-			p.SetMembers(members)
-			front.setSynced()
-		})
-		if err != nil {
+		if err := source.Run(parts, p.SetMembers); err != nil {
 			return fmt.Errorf("follow %s: %w", source.Describe(), err)
 		}
 		return nil
 	})
 	group.Go(func() error {
 		return admin.Serve(parts, listeners.admin, admin.NewHandler(view, metrics, cfg.Backends.String()), log)
+	})
+	group.Go(func() error {
+		front.announce(parts, view.NotReady)
+		return nil
 	})
 	for _, l := range listeners.front {
 		group.Go(func() error { return front.serve(l) })

@@ -18,6 +18,9 @@ import (
 	"github.com/networkservicemesh/registry-lb/pkg/proxy"
 )
 
+// readyPoll is how often it is looked whether calls are welcome.
+const readyPoll = 50 * time.Millisecond
+
 // front is the gRPC server that clients connect to, and whether they should.
 type front struct {
 	server *grpc.Server
@@ -25,7 +28,7 @@ type front struct {
 	proxy  *proxy.Proxy
 	log    *zap.Logger
 
-	synced, draining atomic.Bool
+	draining atomic.Bool
 }
 
 func newFront(p *proxy.Proxy, log *zap.Logger) *front {
@@ -47,11 +50,20 @@ func (f *front) setServing(s grpc_health_v1.HealthCheckResponse_ServingStatus) {
 	}
 }
 
-// setSynced notes that the members are known.
-func (f *front) setSynced() {
-	if !f.synced.Swap(true) && !f.draining.Load() {
-		f.setServing(grpc_health_v1.HealthCheckResponse_SERVING)
+// announce says by gRPC's health service that calls are welcome, as soon as they are.
+func (f *front) announce(ctx context.Context, notReady func() []string) {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for len(notReady()) > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
 	}
+	// No effect once it is draining.
+	f.setServing(grpc_health_v1.HealthCheckResponse_SERVING)
+	f.log.Info("ready")
 }
 
 // serve answers calls on l until the front is drained or stopped.

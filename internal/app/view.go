@@ -33,9 +33,26 @@ func (v *view) Members() []admin.Member {
 			Since:     s.Since,
 			Reason:    s.Reason,
 			RingShare: s.Share,
+			SpiffeID:  s.SpiffeID,
+			Keys:      s.Keys,
+			InFlight:  s.InFlight,
 		})
 	}
 	return members
+}
+
+// Status implements admin.View.
+func (v *view) Status() admin.Status {
+	s := v.proxy.Status()
+	return admin.Status{
+		Keys:            s.Keys,
+		KeysByMember:    s.KeysByMember,
+		DirectorySynced: s.Synced,
+		DirectoryReason: s.Reason,
+		LastListing:     s.LastListing,
+		DuplicateIDs:    s.DuplicateIDs,
+		TableChecksum:   s.Checksum,
+	}
 }
 
 // Locate implements admin.View.
@@ -50,12 +67,8 @@ func (v *view) NotReady() []string {
 	if v.front.draining.Load() {
 		reasons = append(reasons, "draining: registry-lb is about to stop")
 	}
-	if !v.front.synced.Load() {
-		reason := fmt.Sprintf("members are not known yet: %s has not been read", v.source.Describe())
-		if err := v.source.Err(); err != nil {
-			reason = fmt.Sprintf("members are not known yet: %v", err)
-		}
-		reasons = append(reasons, reason)
+	if err := v.source.Err(); err != nil && !v.proxy.Known() {
+		return append(reasons, fmt.Sprintf("members are not known yet: %v", err))
 	}
-	return reasons
+	return append(reasons, v.proxy.NotReady()...)
 }

@@ -195,7 +195,7 @@ func TestMisspelledVariables(t *testing.T) {
 		{"two slips in a short name make another name", "NSM_TXX", ""},
 		{"a variable of another NSM command", "NSM_URL", ""},
 		{"a variable of another NSM command that is longer", "NSM_LISTEN_ON_URL", ""},
-		{"a variable of other releases", "NSM_MAX_TOKEN_LIFETIME", ""},
+		{"a variable of other releases", "NSM_READS", ""},
 		{"another prefix", "NSMX_STORE", ""},
 	}
 	for _, row := range rows {

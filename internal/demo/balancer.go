@@ -111,14 +111,18 @@ func startBalancerAt(ctx context.Context, log *zap.Logger, addrs []string, front
 // It is not read from the environment, which is that of the whole process and may have a meaning for its user.
 func (b *balancer) config() *config.Config {
 	return &config.Config{
-		ListenOn:      config.ListenAddrs{{Network: tcp, Address: b.front}},
-		AdminListenOn: config.ListenAddr{Network: tcp, Address: b.admin},
-		Backends:      config.Backends{Spec: endpoints.Spec{Scheme: endpoints.File, Path: b.file()}},
-		Store:         config.StorePartitioned,
-		TLS:           config.TLSInsecure,
-		NoBackendWait: noBackendWait,
-		JoinDelay:     joinDelay,
-		DrainTimeout:  drainTimeout,
+		ListenOn:         config.ListenAddrs{{Network: tcp, Address: b.front}},
+		AdminListenOn:    config.ListenAddr{Network: tcp, Address: b.admin},
+		Backends:         config.Backends{Spec: endpoints.Spec{Scheme: endpoints.File, Path: b.file()}},
+		Store:            config.StorePartitioned,
+		TLS:              config.TLSInsecure,
+		NoBackendWait:    noBackendWait,
+		JoinDelay:        joinDelay,
+		MaxTokenLifetime: 10 * time.Minute,
+		ProbeInterval:    time.Second,
+		ProbeTimeout:     time.Second,
+		EmptyGrace:       30 * time.Second,
+		DrainTimeout:     drainTimeout,
 	}
 }
 

@@ -13,7 +13,7 @@ func kept() *results {
 	return &results{
 		nses:   200,
 		plain:  life{notFound: 150, copied: 150, leftBehind: 190},
-		joined: step{stayed: 160, toNewcomer: 40},
+		joined: step{stayed: 200},
 		left:   step{stayed: 160, memberLeft: 40},
 	}
 }
@@ -36,6 +36,8 @@ func TestEachPromiseIsChecked(t *testing.T) {
 			"NSEs with two copies after a refresh behind registry-lb: 2 of 200, promised is 0"},
 		{"registry-lb leaves three behind", func(r *results) { r.balanced.leftBehind = 3 },
 			"NSEs left behind after Unregister behind registry-lb: 3 of 200, promised is 0"},
+		{"nine move to the newcomer", func(r *results) { r.joined.toNewcomer = 9 },
+			"NSEs moved to the registry that joined: 9 of 200, promised is 0"},
 		{"four move needlessly on a join", func(r *results) { r.joined.needless = 4 },
 			"NSEs moved needlessly when a registry joined: 4 of 200, promised is 0"},
 		{"five are lost on a join", func(r *results) { r.joined.lost = 5 },

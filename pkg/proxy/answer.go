@@ -18,13 +18,20 @@ import (
 type answer struct {
 	header, trailer metadata.MD
 	err             error
+	// from is the member that was asked.
+	from *member
+}
+
+// answered says that the member gave a status of its own, or has begun to answer.
+func (a *answer) answered() bool {
+	return len(a.header[contentType]) > 0 || len(a.trailer[contentType]) > 0
 }
 
 // lost says that the member did not answer: all that is known is that the call did not get through. A status that
 // the member gave itself always comes with gRPC's content type, in its header or, without a header, in its trailer
 // (PROTOCOL-HTTP2.md, "Responses").
 func (a *answer) lost() bool {
-	if a.err == nil || len(a.header[contentType]) > 0 || len(a.trailer[contentType]) > 0 {
+	if a.err == nil || a.answered() {
 		return false
 	}
 	code := status.Code(a.err)

@@ -44,16 +44,38 @@ func (f *failover) skip(name string) bool {
 }
 
 // do makes one call to the member that serves key, and to others while members can't be reached, as the package
-// comment says. try makes one attempt; what it returns other than a lost answer ends the call.
-func (p *Proxy) do(ctx context.Context, key shard.Key, pathIDs []string, try func(context.Context, *member) answer) (answer, error) {
+// comment says. try makes one attempt; what it returns other than a lost answer ends the call. An ordered call is not
+// in flight at a member while another one about its key is in flight elsewhere.
+func (p *Proxy) do(ctx context.Context, key shard.Key, pathIDs []string, ordered bool, try func(context.Context, *member) answer) (answer, error) {
+	if !p.inFlight.enter() {
+		return answer{}, errOverloaded("here")
+	}
+	defer p.inFlight.leave()
+	ctx, cancel := p.withDeadline(ctx)
+	defer cancel()
 	var f failover
 	for {
 		m, err := p.pick(ctx, key, pathIDs, &f)
 		if err != nil {
 			return answer{}, err
 		}
-		a := try(ctx, m)
+		if ordered {
+			if busy := p.order.enter(key, m); busy != nil {
+				if err := await(ctx, busy); err != nil {
+					return answer{}, status.FromContextError(err).Err()
+				}
+				continue
+			}
+		}
+		a, err := p.attempt(ctx, m, try)
+		if ordered {
+			p.order.leave(key)
+		}
+		if err != nil {
+			return answer{}, err
+		}
 		if !a.lost() {
+			p.budget.earn()
 			return a, nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -61,6 +83,25 @@ func (p *Proxy) do(ctx context.Context, key shard.Key, pathIDs []string, try fun
 		}
 		p.failed(m, key, a.err, &f)
 	}
+}
+
+// withDeadline gives a call that has no deadline one.
+func (p *Proxy) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, p.options.CallTimeout)
+}
+
+// attempt makes one attempt, if m has room for it.
+func (p *Proxy) attempt(ctx context.Context, m *member, try func(context.Context, *member) answer) (answer, error) {
+	if !m.inFlight.enter() {
+		return answer{}, errOverloaded("at member " + m.Name)
+	}
+	defer m.inFlight.leave()
+	a := try(ctx, m)
+	a.from = m
+	return a, nil
 }
 
 // failed notes that m did not answer.
@@ -72,6 +113,7 @@ func (p *Proxy) failed(m *member, key shard.Key, err error, f *failover) {
 		p.metrics.retried(retryLeft)
 		return
 	}
+	m.doubt()
 	if f.again != m && m.reachable(key) {
 		// The connection broke under the call and is not known to be dead: the member itself may be well, and
 		// it holds the key.
@@ -143,6 +185,9 @@ func (p *Proxy) wait(ctx context.Context, current *roster, f *failover) error {
 		return p.noBackend(current, f, now.Sub(f.began))
 	}
 	f.pause = min(max(2*f.pause, firstPause), maxPause)
+	if len(current.all) > 0 && !p.budget.spend() {
+		f.pause = maxPause
+	}
 	pause := f.pause/2 + time.Duration(p.options.Rand()*float64(f.pause/2))
 	switch {
 	case f.patient:

@@ -76,11 +76,13 @@ type list[R response] struct {
 // list gets the whole answer to query.
 func (f *finder[Q, R]) list(ctx context.Context, query Q) (list[R], error) {
 	if f.proxy.options.Store == PartitionedStore && f.queryName(query) == "" {
+		ctx, cancel := f.proxy.withDeadline(ctx)
+		defer cancel()
 		return f.listAll(ctx, query)
 	}
 	var l list[R]
 	key := f.key(query)
-	_, err := f.proxy.do(ctx, key, nil, func(ctx context.Context, m *member) answer {
+	_, err := f.proxy.do(ctx, key, nil, f.queryName(query) != "", func(ctx context.Context, m *member) answer {
 		l = f.listMember(ctx, m, key, query)
 		return l.answer
 	})

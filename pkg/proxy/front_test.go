@@ -43,6 +43,14 @@ func startFront(tb testing.TB, o proxy.Options, members ...shard.Member) *front 
 	if o.Log == nil {
 		o.Log = zaptest.NewLogger(tb)
 	}
+	// Without a word about them there are no probes and there is no directory: what a member is asked is then what the
+	// test asks, and nobody else waits for the clock.
+	if o.ProbeInterval == 0 {
+		o.ProbeInterval = -1
+	}
+	if o.ListingInterval == 0 {
+		o.ListingInterval = -1
+	}
 	p, err := proxy.New(o)
 	require.NoError(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())

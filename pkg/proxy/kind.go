@@ -37,6 +37,10 @@ type kind[Q proto.Message, R response] struct {
 	queryName func(Q) string
 	// group is what chooses the member of a shared store that answers a query without a name.
 	group func(Q) string
+	// everything is the query for a watch on all there is.
+	everything func() Q
+	// record is what a response tells the directory.
+	record func(R) shard.Record
 	// name is the name of what a response is about.
 	name func(R) string
 	// newResponse returns a response to decode into.
@@ -75,6 +79,13 @@ func nseKind() kind[*registry.NetworkServiceEndpointQuery, *registry.NetworkServ
 			}
 			return ""
 		},
+		everything: func() *query {
+			return &query{NetworkServiceEndpoint: new(registry.NetworkServiceEndpoint), Watch: true}
+		},
+		record: func(r *response) shard.Record {
+			nse := r.GetNetworkServiceEndpoint()
+			return shard.Record{PathIDs: nse.GetPathIds(), Expires: expirationOf(nse)}
+		},
 		name:        func(r *response) string { return r.GetNetworkServiceEndpoint().GetName() },
 		newResponse: func() *response { return new(response) },
 		deleted: func(q *query, name string) *response {
@@ -108,8 +119,12 @@ func nsKind() kind[*registry.NetworkServiceQuery, *registry.NetworkServiceRespon
 			q.Watch = false
 			return q
 		},
-		queryName:   func(q *query) string { return q.GetNetworkService().GetName() },
-		group:       func(*query) string { return "" },
+		queryName: func(q *query) string { return q.GetNetworkService().GetName() },
+		group:     func(*query) string { return "" },
+		everything: func() *query {
+			return &query{NetworkService: new(registry.NetworkService), Watch: true}
+		},
+		record:      func(r *response) shard.Record { return shard.Record{PathIDs: r.GetNetworkService().GetPathIds()} },
 		name:        func(r *response) string { return r.GetNetworkService().GetName() },
 		newResponse: func() *response { return new(response) },
 		deleted: func(q *query, name string) *response {

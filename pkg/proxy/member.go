@@ -26,6 +26,8 @@ const (
 	// MaxMessageSize is the largest message that is passed on in either direction, in bytes: four times
 	// gRPC's default, because a registry's own limit should be met first.
 	MaxMessageSize = 16 << 20
+	// additions is by how many bytes a message may grow on its way, by an expiration time for example.
+	additions = 4 << 10
 	// MaxHeaderListSize is how large the metadata of a call may be in either direction, in bytes as HTTP/2
 	// counts them: NSM paths carry a signed token for each hop, and 64 KiB of values must pass with their
 	// names and HTTP/2's 32 bytes for each.
@@ -58,8 +60,22 @@ type member struct {
 	watches []*grpc.ClientConn
 	// nextWatch spreads watches over their connections.
 	nextWatch atomic.Uint32
-	// joined members have their place in the ring. It belongs to who holds the proxy's lock of members.
-	joined bool
+	// inFlight bounds and counts the calls that wait for the member's answer.
+	inFlight gate
+	// doubted holds a value when a call found the member unreachable, so that it is probed at once.
+	doubted chan struct{}
+	// id is the member's SPIFFE ID, nil while it is not known. identified is closed when the member has been asked for
+	// it; introduced says so to its prober.
+	id         atomic.Pointer[string]
+	identified chan struct{}
+	introduced bool
+	// suspect members do not answer probes; unlisted ones are no longer named by their source and kept for a while
+	// because all members vanished at once; reason says why. They belong to who holds the proxy's lock of members.
+	suspect, unlisted bool
+	reason            string
+	// joined members have their place in the ring; failed ones have been replaced because they did not answer. They
+	// belong to who holds the lock, too.
+	joined, failed bool
 	// life is done when the member is no longer one of the set.
 	life context.Context //nolint:containedctx // it is the member's own life, not that of a call
 	end  context.CancelFunc
@@ -70,7 +86,12 @@ func newMember(m shard.Member, dialOptions []grpc.DialOption) (*member, error) {
 	if len(m.Addrs) == 0 {
 		return nil, fmt.Errorf("member %q has no address", m.Name)
 	}
-	result := &member{Member: m}
+	result := &member{
+		Member:     m,
+		inFlight:   gate{limit: DefaultMaxMemberCalls},
+		doubted:    make(chan struct{}, 1),
+		identified: make(chan struct{}),
+	}
 	result.life, result.end = context.WithCancel(context.Background())
 	for i := range callConns + watchConns {
 		conn, err := dial(m.Addrs, dialOptions)
@@ -109,7 +130,7 @@ func dial(addrs []string, dialOptions []grpc.DialOption) (*grpc.ClientConn, erro
 		grpc.WithMaxHeaderListSize(MaxHeaderListSize),
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(MaxMessageSize),
-			grpc.MaxCallSendMsgSize(MaxMessageSize),
+			grpc.MaxCallSendMsgSize(MaxMessageSize+additions),
 		),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
@@ -151,10 +172,22 @@ func (m *member) callConn(key shard.Key) *grpc.ClientConn {
 	return m.calls[xxhash.Sum64String(key.Name)%uint64(len(m.calls))]
 }
 
-// invoke makes one unary call.
+// doubt has the member probed at once.
+func (m *member) doubt() {
+	select {
+	case m.doubted <- struct{}{}:
+	default:
+	}
+}
+
+// invoke makes one unary call about key.
 func (m *member) invoke(ctx context.Context, method string, key shard.Key, req, resp proto.Message) answer {
+	return m.invokeOn(ctx, m.callConn(key), method, req, resp)
+}
+
+func (m *member) invokeOn(ctx context.Context, conn *grpc.ClientConn, method string, req, resp proto.Message, opts ...grpc.CallOption) answer {
 	var a answer
-	a.err = m.callConn(key).Invoke(ctx, method, req, resp, grpc.Header(&a.header), grpc.Trailer(&a.trailer))
+	a.err = conn.Invoke(ctx, method, req, resp, append(opts, grpc.Header(&a.header), grpc.Trailer(&a.trailer))...)
 	return a
 }
 

@@ -5,11 +5,13 @@ package proxy_test
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -117,6 +119,10 @@ func (m *scripted) serve(tb testing.TB, addr string) {
 // answer is the handler of all methods.
 func (m *scripted) answer(_ any, stream grpc.ServerStream) error {
 	fullMethod, _ := grpc.MethodFromServerStream(stream)
+	purpose := metadata.ValueFromIncomingContext(stream.Context(), "registry-lb-purpose")
+	if slices.Contains(purpose, "probe") {
+		return status.Error(codes.Unimplemented, "old registries do not know the health service")
+	}
 	c := &call{ServerStream: stream}
 	c.flavour, c.method = flavourOf(fullMethod)
 	c.request = c.flavour.emptyItem()
@@ -128,7 +134,11 @@ func (m *scripted) answer(_ any, stream grpc.ServerStream) error {
 	}
 	m.mu.Lock()
 	answer := m.script
-	m.asked++
+	if len(purpose) > 0 {
+		answer = obliging
+	} else {
+		m.asked++
+	}
 	m.mu.Unlock()
 	return answer(c)
 }

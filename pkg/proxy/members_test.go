@@ -74,7 +74,7 @@ func TestLeavingMembersFinishTheirCalls(t *testing.T) {
 			answers(members)
 			clock := testingclock.NewFakeClock(time.Now())
 			front := startFront(t, proxy.Options{Clock: clock}, describe(members)...)
-			name := front.nameAt(t, f, "a", "name")
+			name, another := front.nameAt(t, f, "a", "name"), front.nameAt(t, f, "a", "another")
 			began, finish := make(chan struct{}, 2), make(chan struct{})
 			members["a"].set(func(c *call) error {
 				began <- struct{}{}
@@ -107,7 +107,7 @@ func TestLeavingMembersFinishTheirCalls(t *testing.T) {
 			leaving := members["a"].Member
 			leaving.Phase = phase
 			front.SetMembers([]shard.Member{leaving, members["b"].Member})
-			_, err := f.register(within(t), front.cc, f.item(name))
+			_, err := f.register(within(t), front.cc, f.item(another))
 			require.Equal(t, "b", status.Convert(err).Message(), "new calls go elsewhere")
 			clock.Step(4 * time.Second) // of the five that calls get
 			close(finish)

@@ -3,7 +3,7 @@
 package proxy
 
 import (
-	"fmt"
+	"context"
 	"maps"
 	"slices"
 
@@ -14,15 +14,16 @@ import (
 
 // SetMembers replaces the set of members. Those that are ready get calls from now on; a newcomer gets keys that nobody
 // holds after [Options.JoinDelay] only. Those that are not there or not ready any more get no calls, and their
-// connections are closed when the calls in flight have had time to end. Members that stay keep their connections. The
-// proxy takes over the slice.
+// connections are closed when the calls in flight have had time to end. Members that stay keep their connections. If
+// all members vanish at once, those that answer probes are kept for [Options.EmptyGrace]. The proxy takes over the
+// slice.
 func (p *Proxy) SetMembers(members []shard.Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopping() {
 		return
 	}
-	p.described = members
+	p.known, p.described = true, members
 	before := p.roster.Load()
 	after := make(map[string]*member, len(members))
 	for _, described := range members {
@@ -34,9 +35,70 @@ func (p *Proxy) SetMembers(members []shard.Member) {
 			p.options.Log.Error("a member can't be used", zap.String("member", described.Name), zap.Error(err))
 			continue
 		}
+		m.unlisted = false
 		after[m.Name] = m
 	}
+	if len(after) == 0 {
+		after = p.keep(before, members)
+	}
 	p.publish(before, after)
+}
+
+// keep returns who is kept though the source names nobody that is ready: a control plane that restarts forgets its
+// members for a while, and a node that it can't see may be well. Those that say themselves that they are terminating
+// are not kept, nor those that do not answer.
+func (p *Proxy) keep(before *roster, members []shard.Member) map[string]*member {
+	kept := make(map[string]*member)
+	if p.options.EmptyGrace <= 0 {
+		return kept
+	}
+	terminating := make(map[string]struct{})
+	for _, m := range members {
+		if m.Phase == shard.Terminating {
+			terminating[m.Name] = struct{}{}
+		}
+	}
+	started := false
+	for name, m := range before.byName {
+		if _, ok := terminating[name]; ok || m.suspect {
+			continue
+		}
+		started = started || !m.unlisted
+		m.unlisted = true
+		kept[name] = m
+	}
+	if started {
+		p.options.Log.Warn("all members vanished: those that answer are kept for a while",
+			zap.Duration("empty_grace", p.options.EmptyGrace), zap.Int("kept", len(kept)))
+		p.background.Go(p.endGrace)
+	}
+	return kept
+}
+
+// endGrace drops after the grace who is still not listed.
+func (p *Proxy) endGrace() {
+	if !p.sleep(context.Background(), p.options.EmptyGrace) {
+		return
+	}
+	p.change(func(after map[string]*member) bool {
+		maps.DeleteFunc(after, func(_ string, m *member) bool { return m.unlisted })
+		return true
+	})
+}
+
+// change changes the set of members for another reason than that their source says so. What apply does counts if it
+// returns true.
+func (p *Proxy) change(apply func(after map[string]*member) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopping() {
+		return
+	}
+	before := p.roster.Load()
+	after := maps.Clone(before.byName)
+	if apply(after) {
+		p.publish(before, after)
+	}
 }
 
 // admit returns the member that is described: the one that is known already, or a new one.
@@ -49,54 +111,91 @@ func (p *Proxy) admit(before *roster, described shard.Member) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case known != nil:
+	if known != nil {
 		// A new life in the same place: the ring does not change.
 		m.joined = known.joined
-	case p.options.JoinDelay <= 0:
-		m.joined = true
 	}
-	if !m.joined {
-		p.background.Go(func() {
-			if p.sleep(m.life, p.options.JoinDelay) {
-				p.join(m)
-			}
-		})
-	}
+	p.startProbes(m)
+	p.joinLater(m)
 	return m, nil
 }
 
-// join gives m its place in the ring.
-func (p *Proxy) join(m *member) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	current := p.roster.Load()
-	if p.stopping() || m.joined || current.byName[m.Name] != m {
+// joinLater gives m its place in the ring after the delay.
+func (p *Proxy) joinLater(m *member) {
+	if m.joined || p.options.JoinDelay <= 0 {
+		m.joined = true
 		return
 	}
-	m.joined = true
-	p.publish(current, current.byName)
-	p.options.Log.Info("a member joined the ring", zap.String("member", m.Name), zap.String("uid", m.UID))
+	p.background.Go(func() {
+		if !p.sleep(m.life, p.options.JoinDelay) {
+			return
+		}
+		p.change(func(after map[string]*member) bool {
+			if after[m.Name] != m || m.suspect || m.joined {
+				return false
+			}
+			m.joined = true
+			return true
+		})
+	})
+}
+
+// suspect takes m, which does not answer, out of the set that calls go to; m goes on to be probed. What is in flight
+// there is cut, so that it can go elsewhere: that is why the member begins a new life here.
+func (p *Proxy) suspect(m *member, reason string) {
+	p.change(func(after map[string]*member) bool {
+		if after[m.Name] != m || m.suspect {
+			return false
+		}
+		m.failed = true
+		if m.unlisted {
+			delete(after, m.Name)
+			return true
+		}
+		again, err := newMember(m.Member, p.options.DialOptions)
+		if err != nil {
+			return false // what could be made once can be made again
+		}
+		again.suspect, again.reason = true, reason
+		after[m.Name] = again
+		p.startProbes(again)
+		return true
+	})
+}
+
+// recovered brings m back if it was suspect.
+func (p *Proxy) recovered(m *member) {
+	p.change(func(after map[string]*member) bool {
+		if after[m.Name] != m || !m.suspect {
+			return false
+		}
+		m.suspect, m.reason = false, ""
+		p.joinLater(m)
+		return true
+	})
 }
 
 // publish makes after the members that calls go to.
 func (p *Proxy) publish(before *roster, after map[string]*member) {
-	both := make(map[string]*member, len(before.all)+len(after))
+	both := maps.Clone(before.byName)
+	if both == nil {
+		both = make(map[string]*member, len(after))
+	}
+	maps.Copy(both, after)
 	var gone []*member
 	for name, m := range before.byName {
-		both[name] = m
 		if after[name] != m {
 			gone = append(gone, m)
 		}
 	}
+	current := newRoster(after)
 	var live, joining []shard.Member
 	// With newcomers only there is nobody to leave the new keys to meanwhile. They all join at once: if they did so one
 	// after the other, keys would move.
-	alone := !slices.ContainsFunc(slices.Collect(maps.Values(after)), func(m *member) bool { return m.joined })
-	for name, m := range after {
-		both[name] = m
-		m.joined = m.joined || alone
-		if m.joined {
+	alone := !slices.ContainsFunc(current.all, func(m *member) bool { return m.joined })
+	for _, m := range current.all {
+		m.joined = m.joined || alone && !m.suspect
+		if m.joined || current.desperate {
 			live = append(live, m.Member)
 		} else {
 			joining = append(joining, m.Member)
@@ -107,14 +206,12 @@ func (p *Proxy) publish(before *roster, after map[string]*member) {
 	transition := newRoster(both)
 	p.roster.Store(transition)
 	p.table.SetMembers(live, joining)
-	current := newRoster(after)
 	p.roster.Store(current)
 
+	p.directory.expect(current.all)
 	p.history.update(p.described, after)
-	p.metrics.membersSet(p.options.Clock.Now(), p.history.count())
-	if len(gone) > 0 || len(after) != len(before.all) {
-		p.logChange(before, current, gone)
-	}
+	p.metrics.membersSet(p.options.Clock.Now(), p.history.count(), current.desperate)
+	p.logChange(before, current)
 	for _, m := range gone {
 		p.retire(m)
 	}
@@ -122,25 +219,23 @@ func (p *Proxy) publish(before *roster, after map[string]*member) {
 	close(transition.superseded)
 }
 
-// retire ends a member's life here: watches are told at once, calls in flight get time to end.
+// retire ends a life of a member here: watches are told at once. Calls in flight get time to end, unless the member
+// does not answer.
 func (p *Proxy) retire(m *member) {
 	m.end()
 	p.background.Go(func() {
-		timer := p.options.Clock.NewTimer(leaveGrace)
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-		case <-p.closed:
+		if !m.failed {
+			p.sleep(context.Background(), leaveGrace)
 		}
 		m.close()
 	})
 }
 
-func (p *Proxy) logChange(before, after *roster, gone []*member) {
-	left := make([]string, 0, len(gone))
-	for _, m := range gone {
-		left = append(left, fmt.Sprintf("%s (%s)", m.Name, m.UID))
+// logChange writes the one line for a change of who gets calls.
+func (p *Proxy) logChange(before, after *roster) {
+	was, is := before.describe(), after.describe()
+	if slices.Equal(was, is) {
+		return
 	}
-	p.options.Log.Info("members changed",
-		zap.Strings("before", before.names()), zap.Strings("after", after.names()), zap.Strings("left", left))
+	p.options.Log.Info("members changed", zap.Strings("before", was), zap.Strings("after", is))
 }

@@ -23,3 +23,12 @@ func endToEnd(md metadata.MD) metadata.MD {
 	delete(md, "grpc-accept-encoding")
 	return md
 }
+
+// ownCall is the metadata that marks calls which registry-lb makes for itself, with what they are for: who reads the log
+// of a registry, or counts its calls, can tell them from those of clients.
+const ownCall = "registry-lb-purpose"
+
+// markOwn marks calls that are made with the context that it returns.
+func markOwn(ctx context.Context, purpose string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, ownCall, purpose)
+}

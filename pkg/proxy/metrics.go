@@ -32,11 +32,17 @@ type metrics struct {
 	dropped    prometheus.Counter
 	checksum   prometheus.GaugeFunc
 	lastUpdate prometheus.Gauge
+	desperate  prometheus.Gauge
+	remaps     *prometheus.CounterVec
+	duplicates prometheus.Gauge
+	// directory are read from the directory when they are asked for.
+	directory []prometheus.Collector
 }
 
 const (
 	namespace    = "registry_lb"
 	labelService = "service"
+	labelReason  = "reason"
 )
 
 func newMetrics(p *Proxy) *metrics {
@@ -48,7 +54,7 @@ func newMetrics(p *Proxy) *metrics {
 		routeVec: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "route_total",
 			Help: "Routing decisions, by what decided: the directory of holders, the request's path_ids, or the ring.",
-		}, []string{"reason"}),
+		}, []string{labelReason}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "requests_total",
 			Help: "Calls of clients that ended, by gRPC service, method and status code.",
@@ -61,7 +67,7 @@ func newMetrics(p *Proxy) *metrics {
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "retries_total",
 			Help: "Attempts that no member answered, by reason: the connection was lost (the member is asked again), the member can not be reached, or it left.",
-		}, []string{"reason"}),
+		}, []string{labelReason}),
 		watches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "watch_clients",
 			Help: "Watches that clients have open.",
@@ -79,6 +85,22 @@ func newMetrics(p *Proxy) *metrics {
 			Help: "When the set of members was last read, in seconds since the epoch; 0: never.",
 		}),
 	}
+	m.desperate = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "all_members_suspect",
+		Help: "1 while no member answers probes and all are asked nevertheless.",
+	})
+	m.remaps = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace, Name: "remaps_total",
+		Help: "Keys that got another holder, by reason: the one before left, or is still there (moved).",
+	}, []string{labelReason})
+	for _, reason := range []shard.Remap{shard.RemapLeft, shard.RemapMoved} {
+		m.remaps.WithLabelValues(string(reason))
+	}
+	m.duplicates = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "duplicate_member_ids",
+		Help: "SPIFFE IDs that more than one member has; path_ids do not tell such members apart.",
+	})
+	m.directory = directoryMetrics(p)
 	m.checksum = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "table_checksum",
 		Help: "Checksum of ring and members: equal at all registry-lb replicas that agree. Cut to 53 bits, which a float can hold.",
@@ -94,9 +116,10 @@ func newMetrics(p *Proxy) *metrics {
 }
 
 func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{
-		m.members, m.routeVec, m.requests, m.durations, m.retries, m.watches, m.upstreams, m.dropped, m.checksum, m.lastUpdate,
-	} {
+	for _, c := range append(m.directory,
+		m.members, m.routeVec, m.requests, m.durations, m.retries, m.watches, m.upstreams, m.dropped, m.checksum, m.lastUpdate, m.desperate,
+		m.remaps, m.duplicates,
+	) {
 		if err := r.Register(c); err != nil {
 			return err
 		}
@@ -104,14 +127,40 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	return nil
 }
 
+func directoryMetrics(p *Proxy) []prometheus.Collector {
+	gauge := func(name, help string, read func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, read)
+	}
+	return []prometheus.Collector{
+		gauge("keys", "Living keys in the directory of holders.", func() float64 { return float64(p.table.Keys()) }),
+		gauge("directory_synced", "1 if the directory has been compared with a full listing of each registry that it follows.", func() float64 {
+			if p.directory.status().Synced {
+				return 1
+			}
+			return 0
+		}),
+		gauge("directory_last_listing_timestamp_seconds", "When a full listing was last complete, in seconds since the epoch; 0: never.", func() float64 {
+			listed := p.directory.status().LastListing
+			if listed.IsZero() {
+				return 0
+			}
+			return float64(listed.UnixNano()) / float64(time.Second)
+		}),
+	}
+}
+
 func (m *metrics) routed(reason shard.Reason) { m.routes[reason].Inc() }
 
 func (m *metrics) retried(reason string) { m.retries.WithLabelValues(reason).Inc() }
 
-func (m *metrics) membersSet(now time.Time, counts map[State]int) {
+func (m *metrics) membersSet(now time.Time, counts map[State]int, desperate bool) {
 	m.lastUpdate.Set(float64(now.UnixNano()) / float64(time.Second))
 	for state, count := range counts {
 		m.members.WithLabelValues(string(state)).Set(float64(count))
+	}
+	m.desperate.Set(0)
+	if desperate {
+		m.desperate.Set(1)
 	}
 }
 

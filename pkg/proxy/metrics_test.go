@@ -127,6 +127,7 @@ registry_lb_last_endpoints_sync_timestamp_seconds 1.7e+09
 registry_lb_members{state="joining"} 0
 registry_lb_members{state="left"} 1
 registry_lb_members{state="live"} 1
+registry_lb_members{state="suspect"} 0
 `), "registry_lb_members", "registry_lb_last_endpoints_sync_timestamp_seconds"))
 	want := float64(shard.NewRing([]string{"a"}).Checksum() >> 11)
 	require.InDelta(t, want, value(t, registry, "registry_lb_table_checksum", nil), 0)

@@ -4,6 +4,7 @@ package proxy
 
 import (
 	"context"
+	"time"
 
 	"github.com/golang/protobuf/ptypes/empty"
 	"github.com/networkservicemesh/api/pkg/api/registry"
@@ -30,8 +31,11 @@ func newNSServer(p *Proxy) *nsServer {
 }
 
 func (s *nsServer) Register(ctx context.Context, ns *registry.NetworkService) (*registry.NetworkService, error) {
-	resp := new(registry.NetworkService)
-	if err := s.proxy.unary(ctx, s.register, shard.NSKey(ns.GetName()), ns.GetPathIds(), ns, resp); err != nil {
+	key, resp := shard.NSKey(ns.GetName()), new(registry.NetworkService)
+	err := s.proxy.unary(ctx, s.register, key, ns.GetPathIds(), ns, resp, func(m *member) {
+		s.proxy.registered(key, m, resp.GetPathIds(), time.Time{})
+	})
+	if err != nil {
 		return nil, err
 	}
 	return next.NetworkServiceRegistryServer(ctx).Register(ctx, resp)
@@ -45,8 +49,11 @@ func (s *nsServer) Find(query *registry.NetworkServiceQuery, server registry.Net
 }
 
 func (s *nsServer) Unregister(ctx context.Context, ns *registry.NetworkService) (*empty.Empty, error) {
-	resp := new(empty.Empty)
-	if err := s.proxy.unary(ctx, s.unregister, shard.NSKey(ns.GetName()), ns.GetPathIds(), ns, resp); err != nil {
+	key, resp := shard.NSKey(ns.GetName()), new(empty.Empty)
+	err := s.proxy.unary(ctx, s.unregister, key, ns.GetPathIds(), ns, resp, func(*member) {
+		s.proxy.unregistered(key)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if _, err := next.NetworkServiceRegistryServer(ctx).Unregister(ctx, ns); err != nil {

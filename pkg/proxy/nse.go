@@ -30,8 +30,12 @@ func newNSEServer(p *Proxy) *nseServer {
 }
 
 func (s *nseServer) Register(ctx context.Context, nse *registry.NetworkServiceEndpoint) (*registry.NetworkServiceEndpoint, error) {
-	resp := new(registry.NetworkServiceEndpoint)
-	if err := s.proxy.unary(ctx, s.register, shard.NSEKey(nse.GetName()), nse.GetPathIds(), nse, resp); err != nil {
+	key, resp := shard.NSEKey(nse.GetName()), new(registry.NetworkServiceEndpoint)
+	nse = s.proxy.withExpiration(ctx, nse)
+	err := s.proxy.unary(ctx, s.register, key, nse.GetPathIds(), nse, resp, func(m *member) {
+		s.proxy.registered(key, m, resp.GetPathIds(), expirationOf(resp))
+	})
+	if err != nil {
 		return nil, err
 	}
 	return next.NetworkServiceEndpointRegistryServer(ctx).Register(ctx, resp)
@@ -45,8 +49,11 @@ func (s *nseServer) Find(query *registry.NetworkServiceEndpointQuery, server reg
 }
 
 func (s *nseServer) Unregister(ctx context.Context, nse *registry.NetworkServiceEndpoint) (*empty.Empty, error) {
-	resp := new(empty.Empty)
-	if err := s.proxy.unary(ctx, s.unregister, shard.NSEKey(nse.GetName()), nse.GetPathIds(), nse, resp); err != nil {
+	key, resp := shard.NSEKey(nse.GetName()), new(empty.Empty)
+	err := s.proxy.unary(ctx, s.unregister, key, nse.GetPathIds(), nse, resp, func(*member) {
+		s.proxy.unregistered(key)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if _, err := next.NetworkServiceEndpointRegistryServer(ctx).Unregister(ctx, nse); err != nil {

@@ -27,6 +27,14 @@ const (
 // than a registry container's restart and shorter than the 15 s after which NSM clients give up.
 const DefaultNoBackendWait = 5 * time.Second
 
+// DefaultListingInterval is how often the directory is compared with a full listing, because the watch of a registry can
+// lose deletions. What such a loss costs is memory, and that a name that is registered anew goes to its old member; so
+// it need not be often.
+const DefaultListingInterval = 2 * time.Minute
+
+// DefaultMaxTokenLifetime is that of registry-k8s.
+const DefaultMaxTokenLifetime = 10 * time.Minute
+
 // Options are what a [Proxy] needs. The zero value of each field has the meaning that its comment gives.
 type Options struct {
 	// Backends names what the members come from, for error texts, e.g. `Service "nsm-system/registry-k8s"`.
@@ -39,6 +47,24 @@ type Options struct {
 	// JoinDelay is how long a newcomer is known before it is given keys that nobody holds, so that all registry-lb
 	// replicas know it by then; 0 means at once.
 	JoinDelay time.Duration
+	// ProbeInterval is how often a member is asked for its health, ProbeTimeout how long its answer may take; 0 means
+	// [DefaultProbeInterval] and [DefaultProbeTimeout]. A negative interval means never: then a member that hangs is
+	// found out by its callers' deadlines only.
+	ProbeInterval, ProbeTimeout time.Duration
+	// ListingInterval is how often the directory of holders is compared with a full listing, give or take a quarter of
+	// it; 0 means [DefaultListingInterval]. Negative means that no directory is kept: then routing is by path_ids and
+	// the ring alone, and a newcomer takes over its share of the keys that live.
+	ListingInterval time.Duration
+	// EmptyGrace is how long the last members are kept, while they answer probes, when all vanish at once; 0 means
+	// not at all.
+	EmptyGrace time.Duration
+	// MaxTokenLifetime is how long an NSE that is registered without an expiration time may live without a refresh;
+	// 0 means [DefaultMaxTokenLifetime].
+	MaxTokenLifetime time.Duration
+	// CallTimeout is the deadline of a call that has none; 0 means [DefaultCallTimeout].
+	CallTimeout time.Duration
+	// MaxCalls bounds the calls in flight, watches left out; 0 means [DefaultMaxCalls].
+	MaxCalls int64
 	// DialOptions are added to those of each connection to a member; transport credentials must be among them.
 	DialOptions []grpc.DialOption
 	// Log gets one line for each change of members; nil means no log.
@@ -65,6 +91,12 @@ func (o *Options) setDefaults() error {
 	case o.NoBackendWait < 0:
 		o.NoBackendWait = 0
 	}
+	setDefault(&o.ProbeInterval, DefaultProbeInterval)
+	setDefault(&o.ListingInterval, DefaultListingInterval)
+	setDefault(&o.ProbeTimeout, DefaultProbeTimeout)
+	setDefault(&o.CallTimeout, DefaultCallTimeout)
+	setDefault(&o.MaxTokenLifetime, DefaultMaxTokenLifetime)
+	setDefault(&o.MaxCalls, DefaultMaxCalls)
 	if o.Backends == "" {
 		o.Backends = "the registry"
 	}
@@ -78,4 +110,10 @@ func (o *Options) setDefaults() error {
 		o.Rand = rand.Float64
 	}
 	return nil
+}
+
+func setDefault[T time.Duration | int64](value *T, otherwise T) {
+	if *value == 0 {
+		*value = otherwise
+	}
 }

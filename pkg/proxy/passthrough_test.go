@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/networkservicemesh/api/pkg/api/registry"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -24,6 +25,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/networkservicemesh/registry-lb/pkg/proxy"
 )
@@ -342,6 +344,10 @@ func TestCancellationWhileThereIsNoMember(t *testing.T) {
 // string.
 func sized(f flavour, size int) proto.Message {
 	item := f.item("name")
+	if nse, ok := item.(*registry.NetworkServiceEndpoint); ok {
+		// Otherwise it grows on its way.
+		nse.ExpirationTime = timestamppb.Now()
+	}
 	const overhead = 7 // tag and length
 	raw := protowire.AppendTag(nil, 9999, protowire.BytesType)
 	raw = protowire.AppendBytes(raw, make([]byte, size-proto.Size(item)-overhead))

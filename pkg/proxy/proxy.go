@@ -20,6 +20,12 @@ type Proxy struct {
 	options Options
 	table   *shard.Table
 	metrics *metrics
+	// directory keeps the table's holders in step with the registries.
+	directory *directory
+	order     *order
+	budget    *budget
+	// inFlight bounds the calls in flight, watches left out.
+	inFlight gate
 
 	roster atomic.Pointer[roster]
 	// draining is closed when watches shall end, spread out.
@@ -30,7 +36,9 @@ type Proxy struct {
 
 	// mu serialises changes of the members.
 	mu sync.Mutex
-	// described is what the source of members says.
+	// known says that the source of members has been heard.
+	known bool
+	// described is what it says.
 	described []shard.Member
 	history   history
 	// background counts goroutines that see members come and go.
@@ -46,11 +54,15 @@ func New(options Options) (*Proxy, error) {
 	p := &Proxy{
 		options:  options,
 		table:    shard.NewTable(options.Clock),
+		order:    newOrder(),
+		budget:   newBudget(),
+		inFlight: gate{limit: options.MaxCalls},
 		closed:   make(chan struct{}),
 		draining: make(chan struct{}),
 		history:  newHistory(options.Clock),
 	}
 	p.roster.Store(newRoster(nil))
+	p.directory = newDirectory(p)
 	p.metrics = newMetrics(p)
 	if options.Registerer != nil {
 		if err := p.metrics.register(options.Registerer); err != nil {
@@ -60,13 +72,13 @@ func New(options Options) (*Proxy, error) {
 	return p, nil
 }
 
-// Run blocks until ctx is done. Then it ends all watches and calls with Unavailable, closes the connections to all
+// Run keeps the directory of holders in step with the registries, and blocks until ctx is done. Then it ends all watches and calls with Unavailable, closes the connections to all
 // members and returns nil. A proxy can't be used after it.
 func (p *Proxy) Run(ctx context.Context) error {
-	<-ctx.Done()
+	p.directory.run(ctx)
 	p.mu.Lock()
 	close(p.closed)
-	for _, m := range p.roster.Load().all {
+	for _, m := range p.roster.Load().byName {
 		m.close()
 	}
 	p.mu.Unlock()
@@ -94,7 +106,48 @@ func (p *Proxy) NetworkServiceRegistryServer() registry.NetworkServiceRegistrySe
 func (p *Proxy) Members() []MemberStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.history.list(p.table.Ring().Shares())
+	list := p.history.list(p.table.Ring().Shares())
+	keys, current := p.table.KeysByMember(), p.roster.Load()
+	for i := range list {
+		list[i].Keys = keys[list[i].Name]
+		if m := current.byName[list[i].Name]; m != nil {
+			list[i].InFlight = m.inFlight.inFlight.Load()
+			if id := m.id.Load(); id != nil {
+				list[i].SpiffeID = *id
+			}
+		}
+	}
+	return list
+}
+
+// Status describes the directory of holders.
+func (p *Proxy) Status() Status {
+	return Status{
+		DirectoryStatus: p.directory.status(),
+		Keys:            p.table.Keys(),
+		KeysByMember:    p.table.KeysByMember(),
+		DuplicateIDs:    p.table.DuplicateIDs(),
+		Checksum:        p.table.Ring().Checksum(),
+	}
+}
+
+// Known says whether the proxy has been told of members, were it that there are none.
+func (p *Proxy) Known() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known
+}
+
+// NotReady returns why calls should not be sent here yet, a line each; none if they can be. Without any member it is
+// ready too: a call then gets an answer that says so.
+func (p *Proxy) NotReady() []string {
+	if !p.Known() {
+		return []string{fmt.Sprintf("members are not known yet: %s has not been read", p.options.Backends)}
+	}
+	if s := p.directory.status(); s.Reason != "" && !s.GaveUp {
+		return []string{s.Reason}
+	}
+	return nil
 }
 
 // Locate returns the member that a call on key would go to, and why. It is false if there is no member.

@@ -20,6 +20,8 @@ const (
 	StateJoining State = "joining"
 	// StateLive members get calls.
 	StateLive State = "live"
+	// StateSuspect members do not answer probes; they get no calls unless there is nobody else.
+	StateSuspect State = "suspect"
 	// StateLeft members get no calls: their source does not list them any more, or does not list them as ready.
 	StateLeft State = "left"
 )
@@ -35,6 +37,25 @@ type MemberStatus struct {
 	Reason string
 	// Share is the share of the ring that is the member's, from 0 to 1.
 	Share float64
+	// Keys is how many keys the member holds, as far as the directory knows.
+	Keys int
+	// InFlight is how many calls wait for the member's answer, watches left out.
+	InFlight int64
+	// SpiffeID is the member's identity; empty while it is not known.
+	SpiffeID string
+}
+
+// Status describes a proxy for people.
+type Status struct {
+	DirectoryStatus
+	// Keys is how many living keys the directory knows.
+	Keys int
+	// KeysByMember is how many of them each member holds; members that left a while ago are included.
+	KeysByMember map[string]int
+	// DuplicateIDs are SPIFFE IDs that more than one member has, with those members.
+	DuplicateIDs map[string][]string
+	// Checksum is that of ring and members: replicas of registry-lb that agree have the same.
+	Checksum uint64
 }
 
 const (
@@ -54,23 +75,42 @@ func newHistory(c clock.PassiveClock) history {
 	return history{clock: c, members: make(map[string]MemberStatus)}
 }
 
+// state is what the proxy makes of m. The caller holds the proxy's lock of members.
+func (m *member) state() State {
+	switch {
+	case m.suspect:
+		return StateSuspect
+	case !m.joined:
+		return StateJoining
+	default:
+		return StateLive
+	}
+}
+
 // update takes in what the source says and which members are in use.
-func (h *history) update(described []shard.Member, live map[string]*member) {
+func (h *history) update(described []shard.Member, used map[string]*member) {
 	now := h.clock.Now()
 	listed := make(map[string]struct{}, len(described))
 	for _, d := range described {
 		listed[d.Name] = struct{}{}
-		state, reason := StateLeft, d.Phase.String()
-		switch m := live[d.Name]; {
-		case m == nil && d.Phase == shard.Ready:
-			reason = "has no usable address"
-		case m == nil:
-		case m.joined:
-			state = StateLive
-		default:
-			state = StateJoining
+		if used[d.Name] == nil {
+			reason := d.Phase.String()
+			if d.Phase == shard.Ready {
+				reason = "has no usable address"
+			}
+			h.set(MemberStatus{Member: d, State: StateLeft, Reason: reason, Since: now})
 		}
-		h.set(MemberStatus{Member: d, State: state, Reason: reason, Since: now})
+	}
+	for name, m := range used {
+		listed[name] = struct{}{}
+		reason := m.Phase.String()
+		switch {
+		case m.suspect:
+			reason = m.reason
+		case m.unlisted:
+			reason = "kept though not listed as ready: all members vanished at once"
+		}
+		h.set(MemberStatus{Member: m.Member, State: m.state(), Reason: reason, Since: now})
 	}
 	for name, m := range h.members {
 		if _, ok := listed[name]; ok {
@@ -113,7 +153,7 @@ func (h *history) forget(now time.Time, listed map[string]struct{}) {
 
 // count returns the number of members in each state.
 func (h *history) count() map[State]int {
-	counts := map[State]int{StateJoining: 0, StateLive: 0, StateLeft: 0}
+	counts := map[State]int{StateJoining: 0, StateLive: 0, StateSuspect: 0, StateLeft: 0}
 	for _, m := range h.members {
 		counts[m.State]++
 	}

@@ -198,6 +198,40 @@ func TestUnnamedWatchOutlivesItsMember(t *testing.T) {
 	}
 }
 
+// TestVanishedIsLookedForAfterTheWatchHasBegun: a list that were read before the new member has begun to watch would
+// have what is deleted between the two, which the client would then never hear of.
+func TestVanishedIsLookedForAfterTheWatchHasBegun(t *testing.T) {
+	t.Parallel()
+	f := nseFlavour()
+	members, store := startShared(t, "a", "b")
+	var lists atomic.Int64
+	for _, m := range members {
+		m.set(func(c *call) error {
+			if c.method == "Find" && !c.isWatch() {
+				lists.Add(1)
+			}
+			return store.script(c)
+		})
+	}
+	store.put(f, f.item("name"))
+	clock := testingclock.NewFakeClock(time.Now())
+	front := startFront(t, proxy.Options{Rand: atOnce, Clock: clock}, describe(members)...)
+	w := front.watch(t, f, "")
+	require.Equal(t, "name", w.next(t))
+	serving := members[front.holder(t, shard.NSKey(""))]
+	serving.reset()
+	require.Eventually(t, func() bool { return store.watching() == 0 }, patience, tick)
+	require.Eventually(t, func() bool {
+		clock.Step(20 * time.Millisecond) // the pause before the watch is opened again
+		return store.watching() == 1
+	}, patience, tick)
+	require.Never(t, func() bool { return lists.Load() > 0 }, 200*time.Millisecond, tick)
+	require.Eventually(t, func() bool {
+		clock.Step(100 * time.Millisecond)
+		return lists.Load() == 1
+	}, patience, tick)
+}
+
 func TestUnnamedWatchWaitsForAMember(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []time.Duration{-1, 50 * time.Millisecond} {
