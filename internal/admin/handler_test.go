@@ -118,10 +118,10 @@ func TestMembersAreSortedByName(t *testing.T) {
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))
 	want := `{"backends":"static://a:1","members":[` +
 		`{"name":"registry-0","uid":"u1","addresses":[],"node":"","zone":"","state":"joining",` +
-		`"since":"2026-01-02T03:04:05Z","reason":"settling","ring_share":0},` +
+		`"since":"2026-01-02T03:04:05Z","reason":"settling","ring_share":0,"in_flight":0},` +
 		`{"name":"registry-1","uid":"u0","addresses":["10.0.0.1:5002","[fd00::1]:5002"],"node":"n","zone":"z","state":"live",` +
 		`"since":"2026-01-02T03:04:05Z","reason":"ready","spiffe_id":"spiffe://td/ns/nsm-system/pod/registry-1",` +
-		`"ring_share":0.5,"keys":7}]}`
+		`"ring_share":0.5,"keys":7,"in_flight":0}]}`
 	require.Equal(t, want+"\n", got.body)
 }
 

@@ -14,8 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/networkservicemesh/registry-lb/internal/admin"
 	"github.com/networkservicemesh/registry-lb/internal/config"
@@ -31,6 +29,10 @@ func Run(ctx context.Context, cfg *config.Config, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
+	security, err := newSecurity(cfg, log) //nolint:contextcheck // policies are read and compiled, not waited for
+	if err != nil {
+		return err
+	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	p, err := proxy.New(proxy.Options{
@@ -42,7 +44,8 @@ func Run(ctx context.Context, cfg *config.Config, log *zap.Logger) error {
 		ProbeInterval:    cfg.ProbeInterval,
 		ProbeTimeout:     cfg.ProbeTimeout,
 		EmptyGrace:       cfg.EmptyGrace,
-		DialOptions:      []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
+		DialOptions:      security.dialOptions,
+		Hop:              security.hop,
 		Log:              log,
 		Registerer:       metrics,
 	})
@@ -55,14 +58,15 @@ func Run(ctx context.Context, cfg *config.Config, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	front := newFront(p, log)
-	view := &view{proxy: p, source: source, front: front}
+	front := newFront(p, log, security.serverOptions...)
+	view := &view{proxy: p, source: source, front: front, security: security}
 
 	// Parts outlive ctx: while calls drain, members are still followed and probes are still answered.
 	parts, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, parts := errgroup.WithContext(parts)
 	group.Go(func() error { return p.Run(parts) })
+	group.Go(func() error { return security.run(parts) })
 	group.Go(func() error {
 		if err := source.Run(parts, p.SetMembers); err != nil {
 			return fmt.Errorf("follow %s: %w", source.Describe(), err)

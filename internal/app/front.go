@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -31,9 +32,9 @@ type front struct {
 	draining atomic.Bool
 }
 
-func newFront(p *proxy.Proxy, log *zap.Logger) *front {
+func newFront(p *proxy.Proxy, log *zap.Logger, options ...grpc.ServerOption) *front {
 	f := &front{
-		server: grpc.NewServer(proxy.ServerOptions()...),
+		server: grpc.NewServer(append(proxy.ServerOptions(), options...)...),
 		health: health.NewServer(),
 		proxy:  p,
 		log:    log,
@@ -68,7 +69,8 @@ func (f *front) announce(ctx context.Context, notReady func() []string) {
 
 // serve answers calls on l until the front is drained or stopped.
 func (f *front) serve(l net.Listener) error {
-	if err := f.server.Serve(l); err != nil {
+	// It may be stopped before it has begun.
+	if err := f.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
 	}
 	return nil

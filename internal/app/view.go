@@ -13,9 +13,10 @@ import (
 
 // view shows the parts to the admin server.
 type view struct {
-	proxy  *proxy.Proxy
-	source endpoints.Source
-	front  *front
+	proxy    *proxy.Proxy
+	source   endpoints.Source
+	front    *front
+	security *security
 }
 
 // Members implements admin.View.
@@ -66,6 +67,9 @@ func (v *view) NotReady() []string {
 	var reasons []string
 	if v.front.draining.Load() {
 		reasons = append(reasons, "draining: registry-lb is about to stop")
+	}
+	if err := v.security.err(); err != nil {
+		reasons = append(reasons, err.Error())
 	}
 	if err := v.source.Err(); err != nil && !v.proxy.Known() {
 		return append(reasons, fmt.Sprintf("members are not known yet: %v", err))

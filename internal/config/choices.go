@@ -3,7 +3,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,18 +33,9 @@ const (
 	TLSInsecure TLSMode = "insecure"
 )
 
-// UnmarshalText reads the name of a mode. TLSSpiffe is known but refused: this release cannot do it, and to start
-// without it must be somebody's decision.
+// UnmarshalText reads the name of a mode.
 func (m *TLSMode) UnmarshalText(text []byte) error {
-	var mode TLSMode
-	if err := choose(&mode, text, TLSSpiffe, TLSInsecure); err != nil {
-		return err
-	}
-	if mode == TLSSpiffe {
-		return errors.New("mutual TLS is not part of this release; to run without transport security set NSM_TLS=insecure")
-	}
-	*m = mode
-	return nil
+	return choose(m, text, TLSSpiffe, TLSInsecure)
 }
 
 // choose sets dst to the one of choices that text names.

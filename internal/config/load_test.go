@@ -39,9 +39,12 @@ func TestDefaults(t *testing.T) {
 		Backends: Backends{endpoints.Spec{
 			Scheme: endpoints.Kubernetes, Service: "registry-k8s", Port: endpoints.Port{Name: "registry"},
 		}},
-		Store:            StoreShared,
-		TLS:              TLSInsecure,
-		NoBackendWait:    5 * time.Second,
+		Store:         StoreShared,
+		TLS:           TLSInsecure,
+		NoBackendWait: 5 * time.Second,
+		RegistryServerPolicies: Masks{
+			"etc/nsm/opa/common/.*.rego", "etc/nsm/opa/registry/.*.rego", "etc/nsm/opa/server/.*.rego",
+		},
 		MaxTokenLifetime: 10 * time.Minute,
 		ProbeInterval:    time.Second,
 		ProbeTimeout:     time.Second,
@@ -72,6 +75,8 @@ func TestEachVariableIsRead(t *testing.T) {
 		},
 		{"NSM_STORE", "Partitioned", func(c *Config) any { return c.Store }, StorePartitioned},
 		{"NSM_TLS", " Insecure ", func(c *Config) any { return c.TLS }, TLSInsecure},
+		{"NSM_REGISTRY_SERVER_POLICIES", " a.rego, ", func(c *Config) any { return c.RegistryServerPolicies }, Masks{"a.rego"}},
+		{"NSM_BACKEND_IDENTITIES", "spiffe://a/b/*, spiffe://c", func(c *Config) any { return c.BackendIdentities }, IDPatterns{"spiffe://a/b/*", "spiffe://c"}},
 		{"NSM_NO_BACKEND_WAIT", "0s", func(c *Config) any { return c.NoBackendWait }, time.Duration(0)},
 		{"NSM_MAX_TOKEN_LIFETIME", "1h", func(c *Config) any { return c.MaxTokenLifetime }, time.Hour},
 		{"NSM_PROBE_INTERVAL", "100ms", func(c *Config) any { return c.ProbeInterval }, 100 * time.Millisecond},
@@ -125,7 +130,8 @@ func TestEachBadValueStopsTheStart(t *testing.T) {
 		{"the admin address is one", "NSM_ADMIN_LISTEN_ON", "tcp://:1,tcp://:2", "one address is expected"},
 		{"members come from somewhere known", "NSM_BACKENDS", "http://a", "unknown scheme"},
 		{"stores have names", "NSM_STORE", "etcd", "it is one of shared, partitioned"},
-		{"mutual TLS is not there yet", "NSM_TLS", "spiffe", "set NSM_TLS=insecure"},
+		{"an identity has a scheme", "NSM_BACKEND_IDENTITIES", "k8s.nsm/ns/a", "begins with spiffe://"},
+		{"an identity has wildcards that can be read", "NSM_BACKEND_IDENTITIES", "spiffe://k8s.nsm/pod/[", "syntax error in pattern"},
 		{"modes have names", "NSM_TLS", "off", "it is one of spiffe, insecure"},
 		{"a duration has a unit", "NSM_DRAIN_DELAY", "5", "a duration with a unit"},
 		{"a duration is not negative", "NSM_DRAIN_DELAY", "-1s", "it is between 0s and 10m"},
@@ -148,14 +154,6 @@ func TestEachBadValueStopsTheStart(t *testing.T) {
 			require.Contains(t, err.Error(), "(example: "+row.name+"=")
 		})
 	}
-}
-
-func TestTLSHasToBeSaid(t *testing.T) {
-	setenv(t, nil)
-	require.NoError(t, os.Unsetenv("NSM_TLS"))
-	_, _, err := Load()
-	require.EqualError(t, err, `NSM_TLS="spiffe": mutual TLS is not part of this release; `+
-		`to run without transport security set NSM_TLS=insecure (example: NSM_TLS=insecure)`)
 }
 
 func TestAllBadValuesAreNamedAtOnce(t *testing.T) {

@@ -55,13 +55,21 @@ func variables() []variable {
 // meaningWidth is how many columns the meaning of a variable takes in the help text.
 const meaningWidth = 64
 
+// maxDefaultWidth is the width of the longest default that has a place in its column.
+const maxDefaultWidth = 40
+
 // Usage writes a table of all variables for people at a terminal.
 func Usage(w io.Writer) error {
 	tabs := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tabs, "  VARIABLE\tDEFAULT\tMEANING")
 	for _, v := range variables() {
-		first, rest := "  "+v.Name+"\t"+v.Default+"\t", "  \t\t"
-		for line := range wrap(v.Meaning, meaningWidth) {
+		shown, meaning := v.Default, v.Meaning
+		if len(shown) > maxDefaultWidth {
+			meaning += " Default: " + strings.ReplaceAll(shown, ",", ", ")
+			shown = "(see right)"
+		}
+		first, rest := "  "+v.Name+"\t"+shown+"\t", "  \t\t"
+		for line := range wrap(meaning, meaningWidth) {
 			fmt.Fprintln(tabs, first+line)
 			first = rest
 		}

@@ -29,8 +29,8 @@ func TestBalancerIsConfiguredAsByTheEnvironment(t *testing.T) {
 	want, warnings, err := config.Load()
 	require.NoError(t, err)
 	require.Empty(t, warnings)
-	// What is no matter of the demo: its log is its own, and nothing is profiled.
-	want.LogFormat, want.PprofListenOn = "", ""
+	// What is no matter of the demo: its log is its own, nothing is profiled, and without TLS nobody is checked.
+	want.LogFormat, want.PprofListenOn, want.RegistryServerPolicies = "", "", nil
 	require.Equal(t, want, b.config())
 }
 

@@ -185,6 +185,7 @@ func (f *follower[Q, R]) run(ctx context.Context) {
 		f.followAll(ctx)
 		return
 	}
+	var pace pace
 	for ctx.Err() == nil {
 		current := f.proxy.roster.Load()
 		if len(current.all) == 0 {
@@ -196,8 +197,9 @@ func (f *follower[Q, R]) run(ctx context.Context) {
 		}
 		// Any will do; a random one keeps several registry-lb replicas from all asking the same.
 		m := current.all[min(int(f.proxy.options.Rand()*float64(len(current.all))), len(current.all)-1)]
+		began := f.proxy.options.Clock.Now()
 		f.followMember(ctx, m, "")
-		f.proxy.sleep(ctx, firstPause)
+		f.proxy.sleep(ctx, max(firstPause, pace.next(f.proxy.options.Clock.Since(began))))
 	}
 }
 

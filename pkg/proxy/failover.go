@@ -85,13 +85,21 @@ func (p *Proxy) do(ctx context.Context, key shard.Key, pathIDs []string, ordered
 	}
 }
 
-// withDeadline gives a call that has no deadline one.
+// withDeadline bounds a call that has no deadline. Members are not told of it: a registry gives an NSE up by as much
+// before its token ends as the call that registered it may take (SDK element expire).
 func (p *Proxy) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, p.options.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.options.CallTimeout)
+	return untold{ctx}, cancel
 }
+
+// untold is a context whose deadline gRPC does not pass on.
+type untold struct{ context.Context } //nolint:containedctx // it is one
+
+// Deadline says that there is none.
+func (untold) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
 // attempt makes one attempt, if m has room for it.
 func (p *Proxy) attempt(ctx context.Context, m *member, try func(context.Context, *member) answer) (answer, error) {

@@ -47,14 +47,14 @@ func (f *finder[Q, R]) serve(query Q, stream serverStream[R]) error {
 }
 
 func (f *finder[Q, R]) serveList(query Q, stream serverStream[R]) error {
-	l, err := f.list(forwardMetadata(stream.Context()), query)
+	l, err := f.list(f.proxy.forwardMetadata(stream.Context()), query)
 	if err != nil {
 		return err
 	}
-	if err := stream.SetHeader(endToEnd(l.header)); err != nil {
+	if err := stream.SetHeader(f.proxy.endToEnd(l.header)); err != nil {
 		return err
 	}
-	stream.SetTrailer(endToEnd(l.trailer))
+	stream.SetTrailer(f.proxy.endToEnd(l.trailer))
 	if l.err != nil {
 		return l.err
 	}
@@ -76,6 +76,10 @@ type list[R response] struct {
 // list gets the whole answer to query.
 func (f *finder[Q, R]) list(ctx context.Context, query Q) (list[R], error) {
 	if f.proxy.options.Store == PartitionedStore && f.queryName(query) == "" {
+		if !f.proxy.inFlight.enter() {
+			return list[R]{}, errOverloaded("here")
+		}
+		defer f.proxy.inFlight.leave()
 		ctx, cancel := f.proxy.withDeadline(ctx)
 		defer cancel()
 		return f.listAll(ctx, query)
@@ -148,6 +152,11 @@ func (f *finder[Q, R]) ask(ctx context.Context, members []*member, query Q) []li
 	var group sync.WaitGroup
 	for i, m := range members {
 		group.Go(func() {
+			if !m.inFlight.enter() {
+				answers[i] = list[R]{member: m.Name, answer: answer{err: errOverloaded("at member " + m.Name)}}
+				return
+			}
+			defer m.inFlight.leave()
 			answers[i] = f.listMember(ctx, m, f.key(query), query)
 			if answers[i].lost() && ctx.Err() == nil && !m.hasLeft() && m.reachable(f.key(query)) {
 				f.proxy.metrics.retried(retrySame)

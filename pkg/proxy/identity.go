@@ -52,7 +52,7 @@ func idFromPath(header metadata.MD) string {
 	}
 	// The path comes back with the index of who called; the next segment is that of who answered.
 	own := int(path.Index) + 1
-	if own >= len(path.PathSegments) {
+	if own >= len(path.PathSegments) || path.PathSegments[own] == nil {
 		return ""
 	}
 	var claims jwt.RegisteredClaims
@@ -104,14 +104,14 @@ func (p *Proxy) setID(m *member, id string) {
 	}
 	p.table.SetID(m.Name, id)
 	p.reportDuplicates()
-	p.directory.listAgain()
+	if p.options.Store == SharedStore {
+		p.directory.listAgain()
+	}
 }
 
 // reportDuplicates says so when two members show one SPIFFE ID, as with a template that makes it of the service account.
 func (p *Proxy) reportDuplicates() {
-	duplicates := p.table.DuplicateIDs()
-	p.metrics.duplicates.Set(float64(len(duplicates)))
-	for id, names := range duplicates {
+	for id, names := range p.table.DuplicateIDs() {
 		p.options.Log.Warn("several members have one SPIFFE ID: path_ids can't tell them apart, so keys are routed by own traffic and the ring",
 			zap.String("spiffe_id", id), zap.Strings("members", names))
 	}

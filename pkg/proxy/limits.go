@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// DefaultCallTimeout is the deadline of a call whose client has set none. NSM's own clients give up after 15
-	// seconds at the latest.
+	// DefaultCallTimeout is how long a call may take whose client has set no deadline. NSM's own clients give up after
+	// 15 seconds at the latest.
 	DefaultCallTimeout = 15 * time.Second
 	// DefaultMaxCalls bounds the calls in flight. At some milliseconds a call this is far more than the members
 	// behind one registry-lb can answer; at 20 KiB a call it is 320 MiB of memory.

@@ -4,9 +4,10 @@ package proxy_test
 
 import (
 	"context"
+	"fmt"
 	"net"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,16 +65,28 @@ type scripted struct {
 
 	mu     sync.Mutex
 	script script
+	// own are the answers to what registry-lb asks for itself, by purpose.
+	own    map[string]script
 	asked  int
 	server *grpc.Server
 	conns  *connections
+}
+
+// started counts the members that were started.
+var started atomic.Uint32
+
+// ownAddress is an address of the loopback network that no other member uses: the port of one that was killed must not
+// be given to another test's member.
+func ownAddress() string {
+	n := started.Add(1)
+	return fmt.Sprintf("127.1.%d.%d:0", n>>8&0xff, n&0xff)
 }
 
 // startScripted starts a member that is obliging until it is told otherwise.
 func startScripted(tb testing.TB, name string) *scripted {
 	tb.Helper()
 	m := &scripted{script: obliging, Member: shard.Member{Name: name, UID: name + "-uid"}}
-	m.serve(tb, "127.0.0.1:0")
+	m.serve(tb, ownAddress())
 	tb.Cleanup(m.kill)
 	return m
 }
@@ -107,9 +120,13 @@ func (m *scripted) serve(tb testing.TB, addr string) {
 	tb.Helper()
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
 	require.NoError(tb, err)
+	m.serveOn(l, l.Addr().String())
+}
+
+func (m *scripted) serveOn(l net.Listener, addr string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.Addrs = []string{l.Addr().String()}
+	m.Addrs = []string{addr}
 	m.conns = &connections{Listener: l}
 	const noLimit = 1 << 30
 	m.server = grpc.NewServer(grpc.UnknownServiceHandler(m.answer), grpc.MaxRecvMsgSize(noLimit), grpc.MaxSendMsgSize(noLimit))
@@ -119,28 +136,69 @@ func (m *scripted) serve(tb testing.TB, addr string) {
 // answer is the handler of all methods.
 func (m *scripted) answer(_ any, stream grpc.ServerStream) error {
 	fullMethod, _ := grpc.MethodFromServerStream(stream)
-	purpose := metadata.ValueFromIncomingContext(stream.Context(), "registry-lb-purpose")
-	if slices.Contains(purpose, "probe") {
-		return status.Error(codes.Unimplemented, "old registries do not know the health service")
-	}
 	c := &call{ServerStream: stream}
+	if purpose := metadata.ValueFromIncomingContext(stream.Context(), "registry-lb-purpose"); len(purpose) > 0 {
+		return m.answerOwn(purpose[0], c, fullMethod)
+	}
+	if err := c.receive(fullMethod); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	answer := m.script
+	m.asked++
+	m.mu.Unlock()
+	return answer(c)
+}
+
+// receive reads the request.
+func (c *call) receive(fullMethod string) error {
 	c.flavour, c.method = flavourOf(fullMethod)
 	c.request = c.flavour.emptyItem()
 	if c.method == "Find" {
 		c.request = c.flavour.emptyQuery()
 	}
-	if err := stream.RecvMsg(c.request); err != nil {
+	return c.RecvMsg(c.request)
+}
+
+// What registry-lb asks members for itself.
+const (
+	probes       = "probe"
+	directory    = "directory"
+	introduction = "introduction"
+)
+
+// answerOwn answers what registry-lb asks for itself: without a script for it as a registry without content does that
+// does not know the health service, as old ones don't.
+func (m *scripted) answerOwn(purpose string, c *call, fullMethod string) error {
+	m.mu.Lock()
+	answer := m.own[purpose]
+	m.mu.Unlock()
+	if purpose == probes {
+		if answer == nil {
+			return status.Error(codes.Unimplemented, "old registries do not know the health service")
+		}
+		if err := c.RecvMsg(new(emptypb.Empty)); err != nil { // the question has no content that matters
+			return err
+		}
+		return answer(c)
+	}
+	if err := c.receive(fullMethod); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	answer := m.script
-	if len(purpose) > 0 {
+	if answer == nil {
 		answer = obliging
-	} else {
-		m.asked++
 	}
-	m.mu.Unlock()
 	return answer(c)
+}
+
+// setOwn sets the script for what registry-lb asks for itself.
+func (m *scripted) setOwn(purpose string, s script) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.own == nil {
+		m.own = make(map[string]script)
+	}
+	m.own[purpose] = s
 }
 
 // set replaces the script.

@@ -70,17 +70,22 @@ func (p *Proxy) keep(before *roster, members []shard.Member) map[string]*member 
 	if started {
 		p.options.Log.Warn("all members vanished: those that answer are kept for a while",
 			zap.Duration("empty_grace", p.options.EmptyGrace), zap.Int("kept", len(kept)))
-		p.background.Go(p.endGrace)
+		p.graces++
+		grace := p.graces
+		p.background.Go(func() { p.endGrace(grace) })
 	}
 	return kept
 }
 
-// endGrace drops after the grace who is still not listed.
-func (p *Proxy) endGrace() {
+// endGrace drops after the grace who is still not listed, unless all were listed again and another grace has begun.
+func (p *Proxy) endGrace(grace int) {
 	if !p.sleep(context.Background(), p.options.EmptyGrace) {
 		return
 	}
 	p.change(func(after map[string]*member) bool {
+		if grace != p.graces {
+			return false
+		}
 		maps.DeleteFunc(after, func(_ string, m *member) bool { return m.unlisted })
 		return true
 	})
@@ -165,14 +170,19 @@ func (p *Proxy) suspect(m *member, reason string) {
 
 // recovered brings m back if it was suspect.
 func (p *Proxy) recovered(m *member) {
+	back := false
 	p.change(func(after map[string]*member) bool {
 		if after[m.Name] != m || !m.suspect {
 			return false
 		}
-		m.suspect, m.reason = false, ""
+		m.suspect, m.reason, back = false, "", true
 		p.joinLater(m)
 		return true
 	})
+	if back {
+		// What it holds could not be understood while it was out of the set.
+		p.directory.listAgain()
+	}
 }
 
 // publish makes after the members that calls go to.
@@ -206,12 +216,18 @@ func (p *Proxy) publish(before *roster, after map[string]*member) {
 	transition := newRoster(both)
 	p.roster.Store(transition)
 	p.table.SetMembers(live, joining)
+	for _, m := range current.all {
+		// The table does not take the ID of who is not in the set, which a suspect that has just answered is not yet.
+		if id := m.id.Load(); id != nil {
+			p.table.SetID(m.Name, *id)
+		}
+	}
 	p.roster.Store(current)
 
 	p.directory.expect(current.all)
 	p.history.update(p.described, after)
 	p.metrics.membersSet(p.options.Clock.Now(), p.history.count(), current.desperate)
-	p.logChange(before, current)
+	p.logChange(current)
 	for _, m := range gone {
 		p.retire(m)
 	}
@@ -232,10 +248,11 @@ func (p *Proxy) retire(m *member) {
 }
 
 // logChange writes the one line for a change of who gets calls.
-func (p *Proxy) logChange(before, after *roster) {
-	was, is := before.describe(), after.describe()
+func (p *Proxy) logChange(current *roster) {
+	was, is := p.logged, current.describe()
 	if slices.Equal(was, is) {
 		return
 	}
+	p.logged = is
 	p.options.Log.Info("members changed", zap.Strings("before", was), zap.Strings("after", is))
 }

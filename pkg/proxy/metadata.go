@@ -9,18 +9,23 @@ import (
 )
 
 // forwardMetadata returns the context for calls to members: deadline, cancellation and metadata of the caller.
-func forwardMetadata(ctx context.Context) context.Context {
+func (p *Proxy) forwardMetadata(ctx context.Context) context.Context {
 	incoming, ok := metadata.FromIncomingContext(ctx)
 	if !ok {
 		return ctx
 	}
-	return metadata.NewOutgoingContext(ctx, endToEnd(incoming))
+	return metadata.NewOutgoingContext(ctx, p.endToEnd(incoming))
 }
 
 // endToEnd drops from md, which it changes, what is between two neighbours only. What gRPC itself sets for a call
 // ("content-type", "user-agent", names with a colon, ...) it leaves out of what it sends without our help.
-func endToEnd(md metadata.MD) metadata.MD {
+func (p *Proxy) endToEnd(md metadata.MD) metadata.MD {
 	delete(md, "grpc-accept-encoding")
+	if p.options.Hop != nil {
+		for _, key := range perHop() {
+			delete(md, key)
+		}
+	}
 	return md
 }
 

@@ -34,7 +34,6 @@ type metrics struct {
 	lastUpdate prometheus.Gauge
 	desperate  prometheus.Gauge
 	remaps     *prometheus.CounterVec
-	duplicates prometheus.Gauge
 	// directory are read from the directory when they are asked for.
 	directory []prometheus.Collector
 }
@@ -96,10 +95,6 @@ func newMetrics(p *Proxy) *metrics {
 	for _, reason := range []shard.Remap{shard.RemapLeft, shard.RemapMoved} {
 		m.remaps.WithLabelValues(string(reason))
 	}
-	m.duplicates = prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "duplicate_member_ids",
-		Help: "SPIFFE IDs that more than one member has; path_ids do not tell such members apart.",
-	})
 	m.directory = directoryMetrics(p)
 	m.checksum = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "table_checksum",
@@ -118,7 +113,7 @@ func newMetrics(p *Proxy) *metrics {
 func (m *metrics) register(r prometheus.Registerer) error {
 	for _, c := range append(m.directory,
 		m.members, m.routeVec, m.requests, m.durations, m.retries, m.watches, m.upstreams, m.dropped, m.checksum, m.lastUpdate, m.desperate,
-		m.remaps, m.duplicates,
+		m.remaps,
 	) {
 		if err := r.Register(c); err != nil {
 			return err
@@ -132,6 +127,8 @@ func directoryMetrics(p *Proxy) []prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, read)
 	}
 	return []prometheus.Collector{
+		gauge("duplicate_member_ids", "SPIFFE IDs that more than one member has; path_ids do not tell such members apart.",
+			func() float64 { return float64(len(p.table.DuplicateIDs())) }),
 		gauge("keys", "Living keys in the directory of holders.", func() float64 { return float64(p.table.Keys()) }),
 		gauge("directory_synced", "1 if the directory has been compared with a full listing of each registry that it follows.", func() float64 {
 			if p.directory.status().Synced {

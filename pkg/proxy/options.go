@@ -61,12 +61,15 @@ type Options struct {
 	// MaxTokenLifetime is how long an NSE that is registered without an expiration time may live without a refresh;
 	// 0 means [DefaultMaxTokenLifetime].
 	MaxTokenLifetime time.Duration
-	// CallTimeout is the deadline of a call that has none; 0 means [DefaultCallTimeout].
+	// CallTimeout bounds a call that has no deadline, without members being told; 0 means [DefaultCallTimeout].
 	CallTimeout time.Duration
 	// MaxCalls bounds the calls in flight, watches left out; 0 means [DefaultMaxCalls].
 	MaxCalls int64
 	// DialOptions are added to those of each connection to a member; transport credentials must be among them.
 	DialOptions []grpc.DialOption
+	// Hop makes the proxy a hop in the NSM path, for connections with mutual TLS; nil means that calls and metadata pass
+	// unchanged.
+	Hop *Hop
 	// Log gets one line for each change of members; nil means no log.
 	Log *zap.Logger
 	// Registerer is where metrics are registered; nil means that they are not exported.

@@ -40,7 +40,11 @@ type Proxy struct {
 	known bool
 	// described is what it says.
 	described []shard.Member
-	history   history
+	// graces counts how often all members have vanished at once and were kept.
+	graces  int
+	history history
+	// logged are the members of the last log line about them.
+	logged []string
 	// background counts goroutines that see members come and go.
 	background sync.WaitGroup
 }
@@ -72,8 +76,8 @@ func New(options Options) (*Proxy, error) {
 	return p, nil
 }
 
-// Run keeps the directory of holders in step with the registries, and blocks until ctx is done. Then it ends all watches and calls with Unavailable, closes the connections to all
-// members and returns nil. A proxy can't be used after it.
+// Run keeps the directory of holders in step with the registries, and blocks until ctx is done. Then it ends all watches
+// and calls with Unavailable, closes the connections to all members and returns nil. A proxy can't be used after it.
 func (p *Proxy) Run(ctx context.Context) error {
 	p.directory.run(ctx)
 	p.mu.Lock()
@@ -94,12 +98,12 @@ func (p *Proxy) Drain() {
 
 // NetworkServiceEndpointRegistryServer returns the chain element for calls about NSEs.
 func (p *Proxy) NetworkServiceEndpointRegistryServer() registry.NetworkServiceEndpointRegistryServer {
-	return newNSEServer(p)
+	return p.withNSEHop(newNSEServer(p))
 }
 
 // NetworkServiceRegistryServer returns the chain element for calls about NSs.
 func (p *Proxy) NetworkServiceRegistryServer() registry.NetworkServiceRegistryServer {
-	return newNSServer(p)
+	return p.withNSHop(newNSServer(p))
 }
 
 // Members describes the members that the proxy was given, and those that left lately, sorted by name.

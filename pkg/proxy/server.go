@@ -17,10 +17,15 @@ import (
 // that come a little early are enough to be cut off.
 const minPingInterval = time.Second
 
+// handshakeTimeout bounds what one connection may cost before its first call: NSM's clients connect anew for each Find,
+// and give up after 15 seconds.
+const handshakeTimeout = 20 * time.Second
+
 // ServerOptions returns the options that a gRPC server in front of the proxy needs, so that what a member would take
 // is not refused on the way.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
+		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.MaxRecvMsgSize(MaxMessageSize),
 		grpc.MaxSendMsgSize(MaxMessageSize + additions),
 		grpc.MaxHeaderListSize(MaxHeaderListSize),

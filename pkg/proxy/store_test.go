@@ -3,7 +3,6 @@
 package proxy_test
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -11,21 +10,24 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/networkservicemesh/registry-lb/pkg/shard"
 )
 
 // store is what members know: one for all members of a shared store, one each of a partitioned one.
 type store struct {
 	mu       sync.Mutex
-	items    map[string]proto.Message
+	items    map[shard.Key]proto.Message
 	watchers map[*tail]struct{}
 }
 
 func newStore() *store {
-	return &store{items: make(map[string]proto.Message), watchers: make(map[*tail]struct{})}
+	return &store{items: make(map[shard.Key]proto.Message), watchers: make(map[*tail]struct{})}
 }
 
 // tail is what one watcher has still to be sent. It has no bound, so that a store never waits for a watcher.
 type tail struct {
+	flavour   flavour
 	responses []proto.Message
 	more      chan struct{}
 }
@@ -42,24 +44,45 @@ func (t *tail) add(r proto.Message) {
 func (s *store) put(f flavour, item proto.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.items[nameOf(item)] = item
-	for w := range s.watchers {
-		w.add(f.response(item, false))
-	}
+	s.items[f.key(nameOf(item))] = item
+	s.notify(f, item, false)
 }
 
 // remove unregisters name.
 func (s *store) remove(f flavour, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	item, ok := s.items[name]
+	item, ok := s.items[f.key(name)]
 	if !ok {
 		return
 	}
-	delete(s.items, name)
+	delete(s.items, f.key(name))
+	s.notify(f, item, true)
+}
+
+// notify sends an event to who watches. The caller holds the lock.
+func (s *store) notify(f flavour, item proto.Message, deleted bool) {
 	for w := range s.watchers {
-		w.add(f.response(item, true))
+		if w.flavour == f {
+			w.add(f.response(item, deleted))
+		}
 	}
+}
+
+// all are the items of one service, sorted by name. The caller holds the lock.
+func (s *store) all(f flavour) []proto.Message {
+	names := make([]string, 0, len(s.items))
+	for key := range s.items {
+		if key.Space == f.space {
+			names = append(names, key.Name)
+		}
+	}
+	slices.Sort(names)
+	items := make([]proto.Message, 0, len(names))
+	for _, name := range names {
+		items = append(items, s.items[f.key(name)])
+	}
+	return items
 }
 
 // watching returns the number of watches that are open.
@@ -79,10 +102,10 @@ func (s *store) script(c *call) error {
 		s.remove(c.flavour, c.name())
 		return c.SendMsg(new(emptypb.Empty))
 	}
-	t := &tail{more: make(chan struct{}, 1)}
+	t := &tail{flavour: c.flavour, more: make(chan struct{}, 1)}
 	s.mu.Lock()
-	for _, name := range slices.Sorted(maps.Keys(s.items)) {
-		t.add(c.flavour.response(s.items[name], false))
+	for _, item := range s.all(c.flavour) {
+		t.add(c.flavour.response(item, false))
 	}
 	if c.isWatch() {
 		s.watchers[t] = struct{}{}

@@ -15,18 +15,29 @@ import (
 // whatever the status is. If the call succeeds, learn is told which member answered.
 func (p *Proxy) unary(ctx context.Context, r *rpc, key shard.Key, pathIDs []string, req, resp proto.Message, learn func(m *member)) error {
 	began := p.options.Clock.Now()
-	out := forwardMetadata(ctx)
+	out := p.forwardMetadata(ctx)
+	if p.options.Hop != nil {
+		var err error
+		if out, err = withOwnPath(out); err != nil {
+			return err
+		}
+		pathIDs = routeIDs(ctx, pathIDs)
+	}
 	a, err := p.do(out, key, pathIDs, true, func(ctx context.Context, m *member) answer {
-		return m.invoke(ctx, r.fullMethod, key, req, resp)
+		a := m.invoke(ctx, r.fullMethod, key, req, resp)
+		if a.err == nil {
+			// While the call still counts as one in flight: the next one about the key has to find what this one tells.
+			learn(m)
+		}
+		return a
 	})
 	if err == nil {
 		if err = a.err; err == nil {
-			learn(a.from)
 			p.learnIdentity(a)
 		}
 		// The only errors here say that ctx is not that of a gRPC server: a chain may be called without one.
-		_ = grpc.SetHeader(ctx, endToEnd(a.header))
-		_ = grpc.SetTrailer(ctx, endToEnd(a.trailer))
+		_ = grpc.SetHeader(ctx, p.endToEnd(a.header))
+		_ = grpc.SetTrailer(ctx, p.endToEnd(a.trailer))
 	}
 	r.observe(p.options.Clock.Since(began), err)
 	return err

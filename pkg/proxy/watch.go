@@ -71,7 +71,7 @@ func newWatch[Q proto.Message, R response](f *finder[Q, R], query Q, stream serv
 func (w *watch[Q, R]) run() error {
 	w.clients.Inc()
 	defer w.clients.Dec()
-	ctx, cancel := context.WithCancel(forwardMetadata(w.stream.Context()))
+	ctx, cancel := context.WithCancel(w.proxy.forwardMetadata(w.stream.Context()))
 	defer w.feeders.Wait()
 	defer cancel()
 
@@ -109,7 +109,7 @@ func (w *watch[Q, R]) deliver(ctx context.Context) error {
 			if err := w.sendAll(); err != nil {
 				return err
 			}
-			w.stream.SetTrailer(endToEnd(a.trailer))
+			w.stream.SetTrailer(w.proxy.endToEnd(a.trailer))
 			return a.err
 		case <-ctx.Done():
 			return status.FromContextError(ctx.Err()).Err()
@@ -151,7 +151,7 @@ func (w *watch[Q, R]) sendAll() error {
 func (w *watch[Q, R]) sendQueued(progress *atomic.Uint64) error {
 	for {
 		if header := w.queue.takeHeader(); header != nil {
-			if err := w.stream.SendHeader(endToEnd(header)); err != nil {
+			if err := w.stream.SendHeader(w.proxy.endToEnd(header)); err != nil {
 				return err
 			}
 		}
@@ -295,7 +295,7 @@ func (w *watch[Q, R]) followMember(ctx context.Context, m *member) {
 	}
 	if w.proxy.sleep(ctx, vanishGrace) && w.proxy.roster.Load().byName[m.Name] == nil {
 		feed, _ := w.seen.newFeed(m.Name)
-		w.seen.vanish(m.Name, feed, nil, w.putDeleted)
+		w.seen.vanish(m.Name, feed, w.putDeleted)
 	}
 }
 
@@ -435,8 +435,9 @@ func (w *watch[Q, R]) putDeleted(name string) {
 	w.queue.put(name, w.deleted(w.query, name))
 }
 
-// resync finds out what vanished between two streams: what the client knows, the new stream has not mentioned and
-// the member does not list. It is false if the member could not be asked.
+// resync finds out what vanished between two streams: what the client knows and the member does not list. Of a shared
+// store it also finds what the new stream has missed: registry-k8s first lists and then begins to listen, and what
+// happens in between it never tells. It is false if the member could not be asked.
 func (w *watch[Q, R]) resync(ctx context.Context, m *member, owner string, feed uint64) bool {
 	delay := resyncDelay
 	if owner != sharedOwner {
@@ -445,14 +446,17 @@ func (w *watch[Q, R]) resync(ctx context.Context, m *member, owner string, feed 
 	if !w.proxy.sleep(ctx, delay) {
 		return false
 	}
+	comparison := w.seen.compare()
 	l := w.listMember(ctx, m, w.key, w.listing(w.query))
 	if l.err != nil {
+		w.seen.dismiss(comparison)
 		return false
 	}
-	listed := make(map[string]struct{}, len(l.responses))
+	listed := make(map[string]response, len(l.responses))
+	responses := make(map[string]R, len(l.responses))
 	for _, r := range l.responses {
-		listed[w.name(r)] = struct{}{}
+		listed[w.name(r)], responses[w.name(r)] = r, r
 	}
-	w.seen.vanish(owner, feed, listed, w.putDeleted)
+	w.seen.settle(comparison, owner, feed, listed, func(name string) { w.queue.put(name, responses[name]) }, w.putDeleted)
 	return true
 }

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/networkservicemesh/sdk/pkg/tools/token"
+	"github.com/spiffe/go-spiffe/v2/workloadapi"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
+	"k8s.io/utils/clock"
+
+	"github.com/networkservicemesh/registry-lb/internal/config"
+	"github.com/networkservicemesh/registry-lb/internal/identity"
+	"github.com/networkservicemesh/registry-lb/internal/policy"
+	"github.com/networkservicemesh/registry-lb/pkg/proxy"
+	"github.com/networkservicemesh/registry-lb/pkg/shard"
+)
+
+// security is how connections are secured on both sides.
+type security struct {
+	source        *identity.Source // nil without TLS
+	serverOptions []grpc.ServerOption
+	dialOptions   []grpc.DialOption
+	hop           *proxy.Hop
+}
+
+func newSecurity(cfg *config.Config, log *zap.Logger) (*security, error) {
+	if cfg.TLS == config.TLSInsecure {
+		return &security{dialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}}, nil
+	}
+	source, err := identity.NewSource(os.Getenv(workloadapi.SocketEnv), log)
+	if err != nil {
+		return nil, err
+	}
+	checker, err := policy.New(cfg.RegistryServerPolicies, clock.RealClock{})
+	if err != nil {
+		return nil, fmt.Errorf("NSM_REGISTRY_SERVER_POLICIES: %w", err)
+	}
+	log.Info("callers are checked", zap.Strings("policies", checker.Names()))
+	tokens := identity.Tokens(source, cfg.MaxTokenLifetime)
+	return &security{
+		source:        source,
+		serverOptions: []grpc.ServerOption{grpc.Creds(identity.ServerCredentials(source))},
+		dialOptions: []grpc.DialOption{
+			grpc.WithTransportCredentials(identity.ClientCredentials(source, cfg.BackendIdentities)),
+			grpc.WithPerRPCCredentials(token.NewPerRPCCredentials(identity.Reuse(source, tokens, clock.RealClock{}))),
+		},
+		hop: &proxy.Hop{Tokens: tokens, Authorize: authorize(checker)},
+	}, nil
+}
+
+// somebodyElse stands for the owner of a name in what policies are given: the directory knows whether the caller is the
+// owner, and keeps no more of who is than it needs for that. It is no SPIFFE ID, so no caller has it.
+const somebodyElse = "another owner"
+
+// authorize asks the policies with what the directory knows about the owner of the name.
+func authorize(checker *policy.Checker) func(context.Context, proxy.Authorization) error {
+	return func(ctx context.Context, call proxy.Authorization) error {
+		in := policy.Input{Name: call.Key.Name, Path: call.Path}
+		if p, ok := peer.FromContext(ctx); ok {
+			if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.PeerCertificates) > 0 {
+				in.Certificate = info.State.PeerCertificates[0]
+			}
+		}
+		switch caller := policy.Subject(call.Path); call.OwnedBy(caller) {
+		case shard.Owner:
+			in.PathIDs = []string{caller}
+		case shard.NotOwner:
+			in.PathIDs = []string{somebodyElse}
+		case shard.OwnerUnknown:
+		}
+		return checker.Check(ctx, in)
+	}
+}
+
+// run keeps the certificates up to date until ctx is done.
+func (s *security) run(ctx context.Context) error {
+	if s.source == nil {
+		return nil
+	}
+	return s.source.Run(ctx)
+}
+
+// err is why connections can't be secured; nil if they can be.
+func (s *security) err() error {
+	if s.source == nil {
+		return nil
+	}
+	return s.source.Err()
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+
+	"github.com/networkservicemesh/api/pkg/api/registry"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/networkservicemesh/registry-lb/pkg/proxy"
+	"github.com/networkservicemesh/registry-lb/pkg/shard"
+)
+
+// bubble is a proxy with members in a bubble of package synctest, where time passes when nobody has anything else to do:
+// what takes seconds takes no time, and it takes exactly as long as it should. Members are reached through memory, for a
+// bubble must not wait for the world outside.
+type bubble struct {
+	*proxy.Proxy
+	members map[string]*scripted
+}
+
+// inBubble runs test in a bubble with members of these names.
+func inBubble(t *testing.T, o proxy.Options, names []string, test func(t *testing.T, b *bubble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		listeners := make(map[string]*bufconn.Listener)
+		members := make(map[string]*scripted)
+		for _, name := range names {
+			l := bufconn.Listen(64 << 10)
+			m := &scripted{script: obliging, Member: shard.Member{Name: name, UID: name}}
+			m.serveOn(l, name)
+			defer m.kill()
+			listeners[name], members[name] = l, m
+		}
+		o.DialOptions = append(o.DialOptions,
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return listeners[addr].DialContext(ctx) }),
+		)
+		if o.ListingInterval == 0 {
+			o.ListingInterval = -1
+		}
+		p, err := proxy.New(o)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = p.Run(ctx) }()
+		defer func() { cancel(); <-done }()
+		p.SetMembers(describe(members))
+		test(t, &bubble{p, members})
+	})
+}
+
+// state is what the proxy makes of a member when all that is under way has been done.
+func (b *bubble) state(name string) proxy.State {
+	synctest.Wait()
+	for _, m := range b.Members() {
+		if m.Name == name {
+			return m.State
+		}
+	}
+	return ""
+}
+
+// register makes one call and returns the error.
+func (b *bubble) register(ctx context.Context, name string) error {
+	_, err := b.NetworkServiceEndpointRegistryServer().Register(ctx, &registry.NetworkServiceEndpoint{Name: name})
+	return err
+}
+
+// nameAt returns a name that the ring gives to member.
+func (b *bubble) nameAt(t *testing.T, member string) string {
+	t.Helper()
+	for _, name := range namesOf("name", 10_000) {
+		if route, ok := b.Locate(shard.NSEKey(name)); ok && route.Member == member {
+			return name
+		}
+	}
+	require.Fail(t, "no name found")
+	return ""
+}

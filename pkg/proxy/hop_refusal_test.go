@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v4"
+	"github.com/networkservicemesh/sdk/pkg/registry/common/grpcmetadata"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/networkservicemesh/registry-lb/pkg/proxy"
+)
+
+// intruder makes what a caller sends along, good or bad, for a server.
+type intruder struct {
+	tb     testing.TB
+	caller party
+	server party
+	others party
+}
+
+// token is a good one.
+func (i intruder) token() string {
+	tok, _ := i.caller.tokenFor(i.tb, i.server)
+	return tok
+}
+
+// claim is a token of the caller that says this.
+func (i intruder) claim(subject, audience string, expires time.Time) string {
+	claims := jwt.RegisteredClaims{Subject: subject, Audience: jwt.ClaimStrings{audience}, ExpiresAt: jwt.NewNumericDate(expires)}
+	tok, err := jwt.NewWithClaims(jwt.SigningMethodES256, claims).SignedString(i.caller.svid(i.tb).PrivateKey)
+	require.NoError(i.tb, err)
+	return tok
+}
+
+func soon() time.Time { return time.Now().Add(10 * time.Minute) }
+
+// headers is the metadata of a call with a token and a path.
+func headers(tok, path string) metadata.MD {
+	return metadata.Pairs(clientToken, tok, clientTokenExpires, soon().Format(time.RFC3339Nano), pathKey, path)
+}
+
+func (i intruder) path(index uint32, tokens ...string) string {
+	path := &grpcmetadata.Path{Index: index}
+	for _, tok := range tokens {
+		path.PathSegments = append(path.PathSegments, &grpcmetadata.PathSegment{Token: tok})
+	}
+	text, err := json.Marshal(path)
+	require.NoError(i.tb, err)
+	return string(text)
+}
+
+// refusals are calls that a registry does not take as they should be, with the code that it answers today.
+func refusals() []struct {
+	name string
+	md   func(i intruder) metadata.MD
+	code codes.Code
+} {
+	return []struct {
+		name string
+		md   func(i intruder) metadata.MD
+		code codes.Code
+	}{
+		{"nothing is wrong", func(i intruder) metadata.MD { return headers(i.token(), "{}") }, codes.OK},
+		{"there is a path of its own", func(i intruder) metadata.MD { return headers(i.token(), i.path(0, "to be replaced")) }, codes.OK},
+		{"there is no path", func(i intruder) metadata.MD {
+			md := headers(i.token(), "{}")
+			delete(md, pathKey)
+			return md
+		}, codes.PermissionDenied},
+		{"the path is broken", func(i intruder) metadata.MD { return headers(i.token(), `{"Index":0,"PathSegments":[{"token`) }, codes.PermissionDenied},
+		{"the path is a list", func(i intruder) metadata.MD { return headers(i.token(), "[]") }, codes.PermissionDenied},
+		{"the path is empty", func(i intruder) metadata.MD { return headers(i.token(), "") }, codes.PermissionDenied},
+		{"the path has a negative index", func(i intruder) metadata.MD { return headers(i.token(), `{"Index":-1}`) }, codes.PermissionDenied},
+		{"the path is JSON's null", func(i intruder) metadata.MD { return headers(i.token(), "null") }, codes.OK},
+		{"the last of two paths is broken", func(i intruder) metadata.MD {
+			return metadata.Join(headers(i.token(), "{}"), metadata.Pairs(pathKey, "{"))
+		}, codes.PermissionDenied},
+		{"the index is out of range", func(i intruder) metadata.MD { return headers(i.token(), i.path(7, i.token())) }, codes.Unknown},
+		{"the index is the largest", func(i intruder) metadata.MD { return headers(i.token(), i.path(1<<32-1, i.token())) }, codes.Unknown},
+		{"the index is out of range of no segments", func(i intruder) metadata.MD { return headers(i.token(), i.path(7)) }, codes.OK},
+		{"10,000 segments follow", func(i intruder) metadata.MD {
+			return headers(i.token(), i.path(0, make([]string, 10_000)...))
+		}, codes.OK},
+		{"10,000 segments come before", func(i intruder) metadata.MD {
+			return headers(i.token(), i.path(9_999, make([]string, 10_000)...))
+		}, codes.PermissionDenied},
+		{"there is no token", func(i intruder) metadata.MD {
+			md := headers("", "{}")
+			delete(md, clientToken)
+			return md
+		}, codes.PermissionDenied},
+		{"the token is not said to expire", func(i intruder) metadata.MD {
+			md := headers(i.token(), "{}")
+			delete(md, clientTokenExpires)
+			return md
+		}, codes.PermissionDenied},
+		{"the token is said to expire some day", func(i intruder) metadata.MD {
+			md := headers(i.token(), "{}")
+			md.Set(clientTokenExpires, "some day")
+			return md
+		}, codes.PermissionDenied},
+		{"there is nothing at all", func(intruder) metadata.MD { return nil }, codes.PermissionDenied},
+		{"there are two tokens", func(i intruder) metadata.MD {
+			return metadata.Join(headers(i.token(), "{}"), metadata.Pairs(clientToken, i.token()))
+		}, codes.PermissionDenied},
+		{"the token is empty", func(i intruder) metadata.MD { return headers("", "{}") }, codes.PermissionDenied},
+		{"the token is no token", func(i intruder) metadata.MD { return headers("a.b.c", "{}") }, codes.PermissionDenied},
+		{"the token has expired", func(i intruder) metadata.MD {
+			return headers(i.claim(i.caller.ID(), i.server.ID(), time.Now().Add(-time.Minute)), "{}")
+		}, codes.PermissionDenied},
+		{"the token is for another audience", func(i intruder) metadata.MD {
+			return headers(i.claim(i.caller.ID(), i.others.ID(), soon()), "{}")
+		}, codes.PermissionDenied},
+		{"the token is another's", func(i intruder) metadata.MD {
+			tok, _ := i.others.tokenFor(i.tb, i.server)
+			return headers(tok, "{}")
+		}, codes.PermissionDenied},
+		{"the token is forged", func(i intruder) metadata.MD {
+			head, sig, _ := strings.Cut(i.token(), ".")
+			_, sig, _ = strings.Cut(sig, ".")
+			claims, err := json.Marshal(jwt.RegisteredClaims{Subject: i.others.ID(), Audience: jwt.ClaimStrings{i.server.ID()}, ExpiresAt: jwt.NewNumericDate(soon())})
+			require.NoError(i.tb, err)
+			return headers(head+"."+base64.RawURLEncoding.EncodeToString(claims)+"."+sig, "{}")
+		}, codes.PermissionDenied},
+		{"the token has no signature", func(i intruder) metadata.MD {
+			return headers(i.token()[:strings.LastIndex(i.token(), ".")+1], "{}")
+		}, codes.PermissionDenied},
+		{"the token's algorithm is none", func(i intruder) metadata.MD {
+			claims := jwt.RegisteredClaims{Subject: i.caller.ID(), Audience: jwt.ClaimStrings{i.server.ID()}, ExpiresAt: jwt.NewNumericDate(soon())}
+			tok, err := jwt.NewWithClaims(jwt.SigningMethodNone, claims).SignedString(jwt.UnsafeAllowNoneSignatureType)
+			require.NoError(i.tb, err)
+			return headers(tok, "{}")
+		}, codes.PermissionDenied},
+		{"the token's algorithm is HS256 with the public key", func(i intruder) metadata.MD {
+			claims := jwt.RegisteredClaims{Subject: i.caller.ID(), Audience: jwt.ClaimStrings{i.server.ID()}, ExpiresAt: jwt.NewNumericDate(soon())}
+			tok, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString(i.caller.svid(i.tb).Certificates[0].RawSubjectPublicKeyInfo)
+			require.NoError(i.tb, err)
+			return headers(tok, "{}")
+		}, codes.PermissionDenied},
+		{"the first segment is another's", func(i intruder) metadata.MD {
+			tok, _ := i.others.tokenFor(i.tb, i.server)
+			return headers(i.token(), i.path(1, tok, "to be replaced"))
+		}, codes.PermissionDenied},
+		{"the first segment has expired", func(i intruder) metadata.MD {
+			return headers(i.token(), i.path(1, i.claim(i.others.ID(), i.caller.ID(), time.Now().Add(-time.Minute)), "to be replaced"))
+		}, codes.PermissionDenied},
+	}
+}
+
+// Each call goes to a registry itself, and to one behind registry-lb. Both have to answer alike.
+func TestHopRefusesAsARegistryDoes(t *testing.T) {
+	t.Parallel()
+	world := newMesh(t)
+	direct := world.member(t, "registry-0", serverPolicies()...)
+	behind := world.member(t, "registry-1", serverPolicies()...)
+	front := world.front(t, proxy.Options{}, serverPolicies(), behind)
+	front.identified(t)
+	caller := world.client(t, "nsmgr")
+	others := world.party(t, "others")
+	conns := []*grpc.ClientConn{caller.connect(t, direct.Addrs[0]), caller.connect(t, front.addr)}
+	for _, f := range []flavour{nseFlavour(), nsFlavour()} {
+		for _, method := range []string{"Register", "Unregister"} {
+			for _, row := range refusals() {
+				t.Run(f.name+"/"+method+"/"+row.name, func(t *testing.T) { //nolint:paralleltest // the log belongs to one call at a time
+					name := strings.ReplaceAll(row.name+" "+method, " ", "-")
+					// What there is already must stay as it is.
+					for k, member := range []*hopMember{direct, behind} {
+						server := []party{direct.party, front.party}[k]
+						good := headers(intruder{t, caller.party, server, others}.token(), "{}")
+						item := f.item(name)
+						if method == "Register" {
+							item = f.itemWith(name, "before")
+						}
+						require.NoError(t, conns[k].Invoke(metadata.NewOutgoingContext(within(t), good), f.method("Register"), item, f.emptyItem()))
+						before := member.stored(t, caller, f, name)
+						require.NotNil(t, before)
+
+						front.logs.TakeAll()
+						calls := behind.count()
+						md := row.md(intruder{t, caller.party, server, others})
+						resp := proto.Message(f.emptyItem())
+						if method == "Unregister" {
+							resp = new(emptypb.Empty)
+						}
+						err := conns[k].Invoke(metadata.NewOutgoingContext(within(t), md), f.method(method), f.itemWith(name, "after"), resp)
+						require.Equal(t, row.code, status.Code(err), "%s: %v", []string{"registry", "registry-lb"}[k], err)
+						if row.code == codes.OK {
+							continue
+						}
+						require.True(t, proto.Equal(before, member.stored(t, caller, f, name)), "it was changed")
+						if k == 1 {
+							require.Equal(t, calls, behind.count(), "the member was sent the call")
+							requireOneLine(t, front, md)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// requireOneLine checks that the log says once why a call was refused, without tokens.
+func requireOneLine(tb testing.TB, front *hopFront, md metadata.MD) {
+	tb.Helper()
+	lines := front.logs.TakeAll()
+	require.Len(tb, lines, 1)
+	require.Equal(tb, "a call was refused", lines[0].Message)
+	fields := lines[0].ContextMap()
+	require.NotEmpty(tb, fields["error"])
+	text, err := json.Marshal(fields)
+	require.NoError(tb, err)
+	for _, tok := range slices.Concat(md[clientToken], md[pathKey]) {
+		for part := range strings.SplitSeq(tok, ".") {
+			if len(part) > 8 {
+				require.NotContains(tb, string(text), part)
+			}
+		}
+	}
+}
+
+// The SDK's elements would end the process: here, and at the member that it is passed on to.
+func TestHopRefusesNullSegments(t *testing.T) {
+	t.Parallel()
+	eachFlavour(t, func(t *testing.T, f flavour) {
+		world := newMesh(t)
+		member := world.member(t, "registry-0")
+		front := world.front(t, proxy.Options{}, nil, member)
+		c := world.client(t, "nsmgr")
+		cc := c.dial(t, front.addr)
+		for _, path := range []string{
+			`{"PathSegments":[null]}`,
+			`{"PathSegments":[{"token":"a"},null]}`,
+			`{"Index":1,"PathSegments":[null,{"token":"a"}]}`,
+			`{"Index":1,"PathSegments":[{"token":"a"},{"token":"b"},null]}`,
+		} {
+			ctx := metadata.AppendToOutgoingContext(within(t), pathKey, path)
+			_, err := f.register(ctx, cc, f.item("item"))
+			requireCode(t, codes.InvalidArgument, err)
+			require.ErrorContains(t, err, "of the path is null")
+			_, err = f.unregister(ctx, cc, f.item("item"))
+			requireCode(t, codes.InvalidArgument, err)
+		}
+		require.Zero(t, member.count())
+		require.Equal(t, 8, front.logs.FilterMessage("a call was refused").Len())
+		_, err := c.register(t, cc, f, f.item("item"))
+		require.NoError(t, err)
+	})
+}
+
+// The owner of a name is who registered it first, whoever the member is that is asked.
+func TestHopKeepsTheOwner(t *testing.T) {
+	t.Parallel()
+	eachFlavour(t, func(t *testing.T, f flavour) {
+		world := newMesh(t)
+		member := world.member(t, "registry-0") // which itself checks nothing
+		front := world.front(t, proxy.Options{}, serverPolicies(), member)
+		owner, impostor := world.client(t, "owner"), world.client(t, "impostor")
+		conns := map[*hopClient]*grpc.ClientConn{owner: owner.dial(t, front.addr), impostor: impostor.dial(t, front.addr)}
+		item, err := owner.register(t, conns[owner], f, f.item("item"))
+		require.NoError(t, err)
+
+		_, err = impostor.register(t, conns[impostor], f, proto.CloneOf(item))
+		requireCode(t, codes.PermissionDenied, err)
+		requireCode(t, codes.PermissionDenied, impostor.unregister(t, conns[impostor], f, proto.CloneOf(item)))
+		require.NotNil(t, member.stored(t, owner, f, "item"))
+
+		item, err = owner.register(t, conns[owner], f, item)
+		require.NoError(t, err)
+		require.NoError(t, owner.unregister(t, conns[owner], f, item))
+		// What is no more belongs to nobody.
+		item, err = impostor.register(t, conns[impostor], f, f.item("item"))
+		require.NoError(t, err)
+		require.NoError(t, impostor.unregister(t, conns[impostor], f, item))
+	})
+}
