@@ -88,6 +88,17 @@ func (s *security) run(ctx context.Context) error {
 	return s.source.Run(ctx)
 }
 
+// wait blocks until connections can be secured, or ctx is done.
+func (s *security) wait(ctx context.Context) {
+	if s.source == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.source.Given():
+	}
+}
+
 // err is why connections can't be secured; nil if they can be.
 func (s *security) err() error {
 	if s.source == nil {

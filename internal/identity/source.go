@@ -33,6 +33,8 @@ type Source struct {
 	addr    string
 	log     *zap.Logger
 	current atomic.Pointer[workloadapi.X509Context]
+	// given is closed when there is a first SVID.
+	given chan struct{}
 	// trouble is why the Workload API did not answer last time; nil if it did.
 	trouble atomic.Pointer[error]
 }
@@ -46,7 +48,7 @@ func NewSource(addr string, log *zap.Logger) (*Source, error) {
 	if err := workloadapi.ValidateAddress(addr); err != nil {
 		return nil, fmt.Errorf("NSM_TLS=spiffe: %s=%q: %w", workloadapi.SocketEnv, addr, err)
 	}
-	return &Source{addr: addr, log: log}, nil
+	return &Source{addr: addr, log: log, given: make(chan struct{})}, nil
 }
 
 // Run gets the SVID and the bundles, waiting for a Workload API that is not there yet, and keeps them up to date until
@@ -82,6 +84,9 @@ func (s *Source) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// Given is closed when there is a first SVID. Who connects before can only fail.
+func (s *Source) Given() <-chan struct{} { return s.given }
 
 var errNoSVID = errors.New("there is no SVID yet")
 
@@ -128,8 +133,11 @@ type watcher struct {
 
 // OnX509ContextUpdate implements workloadapi.X509ContextWatcher.
 func (w watcher) OnX509ContextUpdate(current *workloadapi.X509Context) {
-	w.current.Store(current)
+	first := w.current.Swap(current) == nil
 	w.trouble.Store(nil)
+	if first {
+		close(w.given)
+	}
 	svid := current.DefaultSVID()
 	w.log.Info("got an SVID", zap.Stringer("spiffe_id", svid.ID), zap.Time("not_after", svid.Certificates[0].NotAfter))
 }

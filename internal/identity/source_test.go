@@ -51,9 +51,16 @@ func TestIdentityWaitsForTheWorkloadAPI(t *testing.T) {
 	}, patience, tick)
 	require.ErrorContains(t, a.source.Err(), "no identity issued")
 
+	select {
+	case <-a.source.Given():
+		require.Fail(t, "there is no SVID yet")
+	default:
+	}
+
 	svid := issue(t, domain, lbPath, time.Hour)
 	require.NoError(t, a.Set(svid, domain))
 	a.has(t, svid)
+	<-a.source.Given()
 	require.NoError(t, a.source.Err())
 	require.Len(t, a.logs.FilterLevelExact(zapcore.WarnLevel).All(), 1, "one line says that there is something to wait for")
 	require.Equal(t, 1, a.logs.FilterMessage("got an SVID").Len())
