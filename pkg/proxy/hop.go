@@ -51,8 +51,8 @@ type Authorization struct {
 
 // Metadata that is between two neighbours on the path (SDK packages token and grpcmetadata).
 const (
-	tokenHeader        = "nsm-client-token"
-	tokenExpiresHeader = "nsm-client-token-expires"
+	tokenHeader        = "nsm-client-token"         //nolint:gosec // the name of a header
+	tokenExpiresHeader = "nsm-client-token-expires" //nolint:gosec // the name of a header
 )
 
 // maxLoggedName is how much of a name is logged, in bytes: all of one that Kubernetes takes, not all of one that is

@@ -97,7 +97,7 @@ func refusals() []struct {
 		{"10,000 segments come before", func(i intruder) metadata.MD {
 			return headers(i.token(), i.path(9_999, make([]string, 10_000)...))
 		}, codes.PermissionDenied},
-		{"there is no token", func(i intruder) metadata.MD {
+		{"there is no token", func(intruder) metadata.MD {
 			md := headers("", "{}")
 			delete(md, clientToken)
 			return md
@@ -116,8 +116,8 @@ func refusals() []struct {
 		{"there are two tokens", func(i intruder) metadata.MD {
 			return metadata.Join(headers(i.token(), "{}"), metadata.Pairs(clientToken, i.token()))
 		}, codes.PermissionDenied},
-		{"the token is empty", func(i intruder) metadata.MD { return headers("", "{}") }, codes.PermissionDenied},
-		{"the token is no token", func(i intruder) metadata.MD { return headers("a.b.c", "{}") }, codes.PermissionDenied},
+		{"the token is empty", func(intruder) metadata.MD { return headers("", "{}") }, codes.PermissionDenied},
+		{"the token is no token", func(intruder) metadata.MD { return headers("a.b.c", "{}") }, codes.PermissionDenied},
 		{"the token has expired", func(i intruder) metadata.MD {
 			return headers(i.claim(i.caller.ID(), i.server.ID(), time.Now().Add(-time.Minute)), "{}")
 		}, codes.PermissionDenied},
@@ -191,7 +191,7 @@ func TestHopRefusesAsARegistryDoes(t *testing.T) {
 						front.logs.TakeAll()
 						calls := behind.count()
 						md := row.md(intruder{t, caller.party, server, others})
-						resp := proto.Message(f.emptyItem())
+						resp := f.emptyItem()
 						if method == "Unregister" {
 							resp = new(emptypb.Empty)
 						}
@@ -235,6 +235,7 @@ func requireOneLine(tb testing.TB, front *hopFront, md metadata.MD) {
 func TestHopRefusesNullSegments(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
+		t.Helper()
 		world := newMesh(t)
 		member := world.member(t, "registry-0")
 		front := world.front(t, proxy.Options{}, nil, member)
@@ -264,6 +265,7 @@ func TestHopRefusesNullSegments(t *testing.T) {
 func TestHopKeepsTheOwner(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
+		t.Helper()
 		world := newMesh(t)
 		member := world.member(t, "registry-0") // which itself checks nothing
 		front := world.front(t, proxy.Options{}, serverPolicies(), member)

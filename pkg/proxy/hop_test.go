@@ -64,6 +64,7 @@ func tokensOf(path *grpcmetadata.Path) []string {
 func TestHopIsASegmentOfThePath(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
+		t.Helper()
 		world := newMesh(t)
 		member := world.member(t, "registry-0", serverPolicies()...)
 		front := world.front(t, proxy.Options{}, serverPolicies(), member)
@@ -120,6 +121,7 @@ func TestHopIsASegmentOfThePath(t *testing.T) {
 func TestHopCutsStaleTails(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
+		t.Helper()
 		world := newMesh(t)
 		member := world.member(t, "registry-0", serverPolicies()...)
 		front := world.front(t, proxy.Options{}, serverPolicies(), member)
@@ -146,6 +148,7 @@ func TestHopCutsStaleTails(t *testing.T) {
 func TestHopIsNotAlwaysTheSecond(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
+		t.Helper()
 		world := newMesh(t)
 		member := world.member(t, "registry-0", serverPolicies()...)
 		front := world.front(t, proxy.Options{}, serverPolicies(), member)
@@ -170,6 +173,7 @@ func TestHopIsNotAlwaysTheSecond(t *testing.T) {
 func TestHopWithoutPath(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
+		t.Helper()
 		world := newMesh(t)
 		member := world.member(t, "registry-0")
 		front := world.front(t, proxy.Options{}, nil, member)
@@ -193,6 +197,7 @@ func TestHopWithoutPath(t *testing.T) {
 func TestHopRoutesByThePathIDsOfTheClient(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
+		t.Helper()
 		world := newMesh(t)
 		members := map[string]*hopMember{"registry-0": world.member(t, "registry-0"), "registry-1": world.member(t, "registry-1")}
 		// Without a directory there is nothing else to go by.
@@ -240,6 +245,7 @@ func TestHopComesAndGoes(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			eachFlavour(t, func(t *testing.T, f flavour) {
+				t.Helper()
 				world := newMesh(t)
 				member := world.member(t, "registry-0", serverPolicies()...)
 				front := world.front(t, proxy.Options{}, serverPolicies(), member)

@@ -43,8 +43,8 @@ import (
 
 // The metadata of NSM's hops.
 const (
-	clientToken        = "nsm-client-token"         //nolint:gosec // the name of a header
-	clientTokenExpires = "nsm-client-token-expires" //nolint:gosec // the name of a header
+	clientToken        = "nsm-client-token"
+	clientTokenExpires = "nsm-client-token-expires"
 	pathKey            = "path"
 )
 
