@@ -77,9 +77,13 @@ image: ## Build the container image; needs a running Docker engine
 		echo "make image: no Docker engine answers; start one, or build bin/registry-lb with make build" >&2; exit 1; \
 	fi
 
-# One package at a time: they measure times, and start many processes.
 .PHONY: e2e
-e2e: ## Run the long tests with real processes and real registry chains: model, chaos, NSM's scenarios, identity
+e2e: ## Run the tests of what the long tests stand on: a store with optimistic concurrency, and real registry chains
+	cd e2e && $(GO) test -timeout 30m $(TEST_FLAGS) ./internal/...
+
+# One package at a time: they measure times, and start many processes.
+.PHONY: soak
+soak: ## Run the long tests on an idle machine: model, chaos, NSM's scenarios, identity
 	cd e2e && $(GO) test -p 1 -timeout 30m $(TEST_FLAGS) ./...
 
 .PHONY: clean
