@@ -28,6 +28,7 @@ demo: build ## Show, in one process and without a cluster, what registry-lb does
 build: ## Build bin/registry-lb, static
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/registry-lb ./cmd/registry-lb
 
+# One package at a time, once all is built: the demo's promises are about seconds, which other tests must not take away.
 # The race detector needs cgo, hence a C compiler with the headers of a C library, and not every platform has it. All of
 # that is found out by building the one package that needs it; the tests would build it anyway.
 .PHONY: test
@@ -37,7 +38,8 @@ test: ## Run all tests of this module, with the race detector if it can be had
 		race=; \
 		echo "NOTICE: tests run without the race detector: it needs cgo and a C compiler (such as gcc), and one of them is missing"; \
 	}; \
-	$(GO) test $$race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+	$(GO) build $$race ./... && \
+	$(GO) test $$race -p 1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
 .PHONY: bench
 bench: ## Run the benchmarks of the hot path
