@@ -185,7 +185,8 @@ func (b *balancer) await(ctx context.Context, addrs []string) error {
 	}
 }
 
-// liveMembers returns the sorted names of the members that get calls.
+// liveMembers returns the sorted names of the members that registry-lb has in its set: those that get calls, and those that
+// would if they answered probes.
 func (b *balancer) liveMembers(ctx context.Context) ([]string, error) {
 	var answer struct {
 		Members []struct {
@@ -198,7 +199,7 @@ func (b *balancer) liveMembers(ctx context.Context) ([]string, error) {
 	}
 	var live []string
 	for _, m := range answer.Members {
-		if m.State == "live" {
+		if m.State == "live" || m.State == "suspect" {
 			live = append(live, m.Name)
 		}
 	}
