@@ -94,7 +94,7 @@ var errNoSVID = errors.New("there is no SVID yet")
 func (s *Source) Err() error {
 	svid, err := s.GetX509SVID()
 	if err == nil {
-		if end := svid.Certificates[0].NotAfter; false {
+		if end := svid.Certificates[0].NotAfter; time.Now().After(end) {
 			err = fmt.Errorf("the SVID expired at %s and there is no new one", end.UTC().Format(time.RFC3339))
 		}
 	}
