@@ -188,7 +188,7 @@ func (f *follower[Q, R]) run(ctx context.Context) {
 	var pace pace
 	for ctx.Err() == nil {
 		current := f.proxy.roster.Load()
-		if len(current.all) == 0 {
+		if len(current.all) == 0 || current.transition {
 			select {
 			case <-ctx.Done():
 			case <-current.superseded:
@@ -210,6 +210,9 @@ func (f *follower[Q, R]) followAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		current := f.proxy.roster.Load()
 		for _, m := range current.all {
+			if current.transition {
+				break // what m tells could not be understood
+			}
 			if _, ok := following[m]; ok {
 				continue
 			}
@@ -273,8 +276,9 @@ func (f *follower[Q, R]) followMember(ctx context.Context, m *member, owner stri
 
 // keepListing compares the directory with full listings, now and then.
 func (f *follower[Q, R]) keepListing(ctx context.Context, m *member, owner string, query Q) {
-	failures := 0
+	failures, opened := 0, f.proxy.options.Clock.Now()
 	for {
+		resync := opened.Add(resyncDelay).After(f.proxy.options.Clock.Now())
 		relist := *f.directory.relist.Load()
 		pause := time.Duration((0.75 + f.proxy.options.Rand()/2) * float64(f.proxy.options.ListingInterval))
 		if err := f.compare(ctx, m, owner, query); err != nil {
@@ -287,6 +291,9 @@ func (f *follower[Q, R]) keepListing(ctx context.Context, m *member, owner strin
 			pause = retryListing
 		} else {
 			failures = 0
+			if resync {
+				pause = min(pause, resyncDelay)
+			}
 		}
 		timer := f.proxy.options.Clock.NewTimer(pause)
 		select {

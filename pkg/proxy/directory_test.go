@@ -492,7 +492,8 @@ func TestLostDeletesAreMendedByTheNextListing(t *testing.T) {
 	})
 }
 
-// TestListingsAreSpread: the pause between two full listings is the interval, give or take a quarter.
+// TestListingsAreSpread: the pause between two full listings is the interval, give or take a quarter. Before the first
+// pause the listing is repeated once, for what had happened before the watch began.
 func TestListingsAreSpread(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -515,11 +516,13 @@ func TestListingsAreSpread(t *testing.T) {
 			m := r.byName["a"]
 			// One timer for each service, and one for the sweep.
 			require.Eventually(t, func() bool { return m.listed.Load() == 2 && clock.Waiters() == 3 }, patience, tick)
+			clock.Step(time.Second)
+			require.Eventually(t, func() bool { return m.listed.Load() == 4 && clock.Waiters() == 3 }, patience, tick)
 			clock.Step(row.before)
-			require.Never(t, func() bool { return m.listed.Load() > 2 }, 100*time.Millisecond, tick)
+			require.Never(t, func() bool { return m.listed.Load() > 4 }, 100*time.Millisecond, tick)
 			clock.Step(row.within - row.before)
 			require.Eventually(t, func() bool {
-				return m.listed.Load() == 4 && front.Status().LastListing.Equal(clock.Now())
+				return m.listed.Load() == 6 && front.Status().LastListing.Equal(clock.Now())
 			}, patience, tick)
 		})
 	}
@@ -544,6 +547,7 @@ func TestLateEventDoesNotUndoOwnTraffic(t *testing.T) {
 		front.knows(t, f, lives, "a")
 		require.Equal(t, 1, front.Status().KeysByMember["a"])
 
+		r.shared.lose(f, lives) // before anybody could hear that it is deleted
 		_, err := f.unregister(within(t), front.cc, f.item(lives))
 		require.NoError(t, err)
 		r.shared.tell(f, elsewhere, false)

@@ -22,6 +22,15 @@ func expirationOf(nse *registry.NetworkServiceEndpoint) time.Time {
 	return nse.GetExpirationTime().AsTime()
 }
 
+// storedExpiration returns the expiration time that the store has after a Register. registry-k8s stores what it is asked
+// for and chooses another one afterwards (SDK element expire, behind etcd); registry-memory does it the other way round.
+func (p *Proxy) storedExpiration(request, response *registry.NetworkServiceEndpoint) time.Time {
+	if p.options.Store == PartitionedStore {
+		return expirationOf(response)
+	}
+	return expirationOf(request)
+}
+
 // withExpiration returns nse with an expiration time, the one it has or the longest that it can have: registry-k8s
 // stores the first Register before it chooses one, and an NSE whose replica dies before the first refresh would live
 // for ever.

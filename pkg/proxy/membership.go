@@ -214,6 +214,8 @@ func (p *Proxy) publish(before *roster, after map[string]*member) {
 	// A call first asks the table for a route and then the roster for the member, so the roster has to have each
 	// member that the table can name.
 	transition := newRoster(both)
+	transition.transition = true
+	p.directory.expect(current.all)
 	p.roster.Store(transition)
 	p.table.SetMembers(live, joining)
 	for _, m := range current.all {
@@ -224,7 +226,6 @@ func (p *Proxy) publish(before *roster, after map[string]*member) {
 	}
 	p.roster.Store(current)
 
-	p.directory.expect(current.all)
 	p.history.update(p.described, after)
 	p.metrics.membersSet(p.options.Clock.Now(), p.history.count(), current.desperate)
 	p.logChange(current)

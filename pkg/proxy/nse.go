@@ -33,7 +33,7 @@ func (s *nseServer) Register(ctx context.Context, nse *registry.NetworkServiceEn
 	key, resp := shard.NSEKey(nse.GetName()), new(registry.NetworkServiceEndpoint)
 	nse = s.proxy.withExpiration(ctx, nse)
 	err := s.proxy.unary(ctx, s.register, key, nse.GetPathIds(), nse, resp, func(m *member) {
-		s.proxy.registered(key, m, resp.GetPathIds(), expirationOf(resp))
+		s.proxy.registered(key, m, resp.GetPathIds(), s.proxy.storedExpiration(nse, resp))
 	})
 	if err != nil {
 		return nil, err

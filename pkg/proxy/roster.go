@@ -15,6 +15,8 @@ type roster struct {
 	all []*member
 	// desperate says that there is nobody else.
 	desperate bool
+	// transition says that the table does not know all of them yet.
+	transition bool
 	// superseded is closed when there is a newer roster.
 	superseded chan struct{}
 }

@@ -26,8 +26,8 @@ const (
 	// vanishGrace is how long what only a lost member of a partitioned store knew is not yet reported as
 	// deleted: its clients register it elsewhere meanwhile, mostly within a second or two.
 	vanishGrace = 5 * time.Second
-	// resyncDelay is how long after a watch of a shared store was opened elsewhere the list is read that tells what
-	// vanished: the member must have begun to watch by then, or a delete between the two would be missed.
+	// resyncDelay is how long after a watch was opened another list is read, that tells what is in neither: registry-k8s
+	// lists first and begins to watch afterwards. A second is far more than it takes in between.
 	resyncDelay = time.Second
 	// stallLimit is how long a client may leave one response unread before its watch is ended.
 	stallLimit = 30 * time.Second

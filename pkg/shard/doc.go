@@ -50,16 +50,25 @@
 //
 // Events of the watch can come late, twice, in the wrong order or not at all. These are the rules:
 //
-//   - Own traffic is believed at once. For [GuardTime] afterwards, events that disagree are older and do not count. The
-//     one exception: if the holder has left, the event counts, because there is nothing to lose.
-//   - Otherwise the event is newer, and it counts. The exceptions: a member that is not here does not take a key from
-//     one that is; a deletion does not count if another member than the holder had the key. Such events are older than
-//     the move.
+//   - Own traffic is believed at once. For [GuardTime] afterwards, events that disagree do not count unless they are
+//     newer. The one exception: if the holder has left, the event counts, because there is nothing to lose.
+//   - Otherwise the event counts. The exceptions: a member that is not here does not take a key from one that is; a
+//     deletion does not count if another member than the holder had the key. Such events are older than the move.
 //   - An Unregister is remembered for [GuardTime], so that older events do not bring the key back.
+//   - Each Register gives an NSE a later expiration time than the Register before: clients ask for none, so it is that
+//     of their token, or as long as a token may live. So the expiration time is the version of an NSE, and tells an
+//     event about own traffic, or about something older, from a newer one. Where two versions are equal, or there is
+//     none (NSs have none), nobody knows, and the event counts as older.
+//   - In a partitioned store, a member that hung may have an old copy of what is held elsewhere now: it does not count
+//     either.
+//   - What a listing contains that began after own traffic was over is newer, unless its version says otherwise.
 //   - A complete listing ([Listing]) makes good for deletions that were lost.
 //   - Entries go with their NSE: by Unregister, event, listing, or when the expiration time has passed ([Table.Sweep]).
 //
-// So, if events take less than [GuardTime], no event undoes what happened later through this registry-lb.
+// So, if events take less than [GuardTime], and the expiration times of an NSE grow, no event undoes what happened later
+// through this registry-lb, and none that is newer is ignored. If a client's tokens suddenly end earlier than before, or
+// the clocks of those who choose expiration times differ by more than there is between two calls about one NSE, what
+// happens elsewhere is ignored for up to [GuardTime] after own traffic.
 //
 // Two registry-lb replicas with different views of the members do not give one key two holders for longer than their
 // views differ: a member that one of them does not take for live yet is joining for the other, and gets the keys that

@@ -38,11 +38,33 @@ type entry struct {
 	dead bool
 	// owner stands for the SPIFFE ID that registered the key; 0 if it is not known.
 	owner uint64
-	// expires is the NSE's expiration time in Unix seconds; 0 if it has none.
-	expires uint32
-	// own is when own traffic last told about the key, in Unix seconds; 0 if it never did.
-	own uint32
+	// expires is the NSE's expiration time as the store has it; 0 if it has none. Each Register sets a later one than
+	// the Register before, so it is the version of what is known, too.
+	expires instant
+	// own is when own traffic last told about the key; 0 if it never did, or if something newer was heard since.
+	own instant
 }
+
+// instant is a time in Unix nanoseconds; 0 is none.
+type instant int64
+
+// instantOf returns t as an instant. What does not fit (before 1970, after 2262) is moved to the nearest that does.
+func instantOf(t time.Time) instant {
+	const last = math.MaxInt64
+	switch {
+	case t.IsZero():
+		return 0
+	case t.Before(time.Unix(0, 1)):
+		return 1
+	case t.After(time.Unix(0, last)):
+		return last
+	default:
+		return instant(t.UnixNano())
+	}
+}
+
+// since returns how long ago before i then was.
+func (i instant) since(then instant) time.Duration { return time.Duration(i - then) }
 
 // seat is the number of a member in the directory.
 type seat uint16
@@ -61,25 +83,15 @@ func (e entry) aliveSince(generation uint16) bool {
 
 // guarded says whether own traffic about the key is so recent that it outweighs events. Should the clock have been
 // set back, the future counts as recent only as far as the past does.
-func (e entry) guarded(now uint32) bool {
-	const guard = int64(GuardTime / time.Second)
-	age := int64(now) - int64(e.own)
-	return e.own != 0 && -guard < age && age < guard
+func (e entry) guarded(now instant) bool {
+	age := now.since(e.own)
+	return e.own != 0 && -GuardTime < age && age < GuardTime
 }
 
 // over says whether the entry has nothing to say any more.
-func (e entry) over(now uint32) bool {
+func (e entry) over(now instant) bool {
 	if e.dead {
 		return !e.guarded(now)
 	}
-	return e.expires != 0 && now > e.expires && now-e.expires > uint32(ExpiryMargin/time.Second)
-}
-
-// unixSeconds returns t in the entry's measure, 0 for the zero time. What does not fit (before 1970, after 2106) is
-// moved to the nearest that does.
-func unixSeconds(t time.Time) uint32 {
-	if t.IsZero() {
-		return 0
-	}
-	return uint32(min(max(t.Unix(), 1), math.MaxUint32))
+	return e.expires != 0 && now.since(e.expires) > ExpiryMargin
 }

@@ -13,7 +13,8 @@ type Registration struct {
 	Member string
 	// Owner is the SPIFFE ID that registered the key, which is the first of the path_ids; empty if not known.
 	Owner string
-	// Expires is the expiration time in the answer; the zero time if there is none.
+	// Expires is the expiration time that the store has now; the zero time if there is none. Events with a later one are
+	// newer than this Register, others are not.
 	Expires time.Time
 }
 
@@ -29,31 +30,39 @@ type Record struct {
 }
 
 // Registered tells the directory that a Register of k succeeded through this registry-lb. That is the best there is to
-// know: for [GuardTime] no event says otherwise. It returns whether k had another holder before.
+// know: for [GuardTime] no event says otherwise, unless it is newer. It returns whether k had another holder before.
 func (t *Table) Registered(k Key, r Registration) Remap {
 	return t.learn(k, func(v *view, e entry, _ bool, at moment) (entry, bool, Remap) {
 		e, remap := e.registered(claim{
 			seat:    v.seats[r.Member],
 			owner:   t.holders.ownerHash(r.Owner),
-			expires: unixSeconds(r.Expires),
+			expires: instantOf(r.Expires),
 		}, at)
 		return e, true, remap
 	})
 }
 
 // Unregistered tells the directory that an Unregister of k succeeded through this registry-lb. For [GuardTime] no
-// event brings k back, only a Register.
+// event of the life that ended brings k back, as far as that life was known; what was not, is known to have ended when
+// the event comes that it was deleted.
 func (t *Table) Unregistered(k Key) {
-	t.learn(k, func(_ *view, e entry, _ bool, at moment) (entry, bool, Remap) {
-		return e.unregistered(at), true, NotRemapped
+	t.learn(k, func(_ *view, e entry, known bool, at moment) (entry, bool, Remap) {
+		return e.unregistered(at), known, NotRemapped
 	})
 }
 
 // Observed tells the directory that, by an event of the watch, k lives. Events may come late, twice, in the wrong
 // order or not at all. It returns whether k has another holder now.
 func (t *Table) Observed(k Key, r Record) Remap {
+	return t.observed(k, r, func(entry) bool { return false })
+}
+
+// observed is Observed with a say in whether r was read from the store after all that an entry knows had happened.
+func (t *Table) observed(k Key, r Record, read func(entry) bool) Remap {
 	return t.learn(k, func(v *view, e entry, _ bool, at moment) (entry, bool, Remap) {
-		e, remap := e.observed(t.claim(v, r), at)
+		c := t.claim(v, r)
+		c.read = read(e)
+		e, remap := e.observed(c, at)
 		return e, true, remap
 	})
 }
@@ -61,12 +70,12 @@ func (t *Table) Observed(k Key, r Record) Remap {
 // Deleted tells the directory that, by an event of the watch, k was deleted while r said who held it.
 func (t *Table) Deleted(k Key, r Record) {
 	t.learn(k, func(v *view, e entry, known bool, at moment) (entry, bool, Remap) {
-		return e, known && e.survives(t.claim(v, r).seat, at), NotRemapped
+		return e, known && e.survives(t.claim(v, r), at), NotRemapped
 	})
 }
 
 func (t *Table) claim(v *view, r Record) claim {
-	c := claim{seat: v.seats[r.Member], expires: unixSeconds(r.Expires)}
+	c := claim{seat: v.seats[r.Member], expires: instantOf(r.Expires), copied: r.Member != ""}
 	if r.Member == "" {
 		c.seat = v.identify(r.PathIDs)
 	}
@@ -78,7 +87,7 @@ func (t *Table) claim(v *view, r Record) claim {
 
 // learn changes what is known about k.
 func (t *Table) learn(k Key, change func(v *view, e entry, known bool, at moment) (entry, bool, Remap)) Remap {
-	now := unixSeconds(t.clock.Now())
+	now := instantOf(t.clock.Now())
 	remap := NotRemapped
 	p, kh := t.holders.hash(k)
 	p.update(kh, func(before entry, known bool) (entry, bool) {

@@ -10,7 +10,7 @@ type Listing struct {
 	space      Space
 	member     string
 	generation uint16
-	began      uint32
+	began      instant
 }
 
 // BeginListing begins the comparison with a listing of all keys of the space. It has to be called before the listing is
@@ -27,16 +27,17 @@ func (t *Table) BeginListingOf(space Space, member string) *Listing {
 		space:      space,
 		member:     member,
 		generation: uint16(t.holders.generation.Add(1) % generations),
-		began:      unixSeconds(t.clock.Now()),
+		began:      instantOf(t.clock.Now()),
 	}
 }
 
-// Seen takes in an item of the listing, as [Table.Observed] does.
+// Seen takes in an item of the listing, as [Table.Observed] does: but it is newer than own traffic that was over when
+// the listing began.
 func (l *Listing) Seen(name string, r Record) Remap {
 	if r.Member == "" {
 		r.Member = l.member
 	}
-	return l.table.Observed(Key{Space: l.space, Name: name}, r)
+	return l.table.observed(Key{Space: l.space, Name: name}, r, func(e entry) bool { return !e.aliveSince(l.generation) })
 }
 
 // End drops the keys that were not in the listing and of which nothing else was heard since it began, and returns how

@@ -22,13 +22,18 @@ const (
 type claim struct {
 	seat    seat
 	owner   uint64
-	expires uint32
+	expires instant
+	// copied claims are about what the member itself has, where each has a store of its own: an old copy says nothing
+	// about who holds the key now.
+	copied bool
+	// read claims were read from the store after the last that is known about the key had happened.
+	read bool
 }
 
 // moment is what else the rules look at.
 type moment struct {
 	attendance
-	now        uint32
+	now        instant
 	generation uint16
 }
 
@@ -52,40 +57,46 @@ func (e entry) registered(c claim, at moment) (entry, Remap) {
 // unregistered is the entry after an Unregister through this registry-lb. It stays for a while as a dead one, lest an
 // event that is older brings the key back.
 func (e entry) unregistered(at moment) entry {
-	return entry{space: e.space, remote: e.remote, dead: true, own: at.now, generation: at.generation}
+	return entry{space: e.space, remote: e.remote, expires: e.expires, dead: true, own: at.now, generation: at.generation}
 }
 
-// observed is the entry after an event of the watch, or an item of a listing, says that the key lives.
+// newer says whether the claim is newer than what is known: a later Register has a later expiration time.
+func (c claim) newer(e entry) bool { return e.expires != 0 && c.expires > e.expires }
+
+// older says whether the claim is older than what is known.
+func (c claim) older(e entry) bool { return c.expires != 0 && c.expires < e.expires }
+
+// observed is the entry after an event of the watch, or an item of a listing, says that the key lives. It is believed,
+// except that
 //
-//   - The event is believed, except that
-//   - while own traffic is recent, neither the holder nor the death that it told of is called into question;
-//   - a member that is not live does not take a key from one that is: the event is older than its leaving.
+//   - while own traffic is recent, neither the holder nor the death that it told of is called into question by what is
+//     not newer; what was read from the store since then is newer unless its expiration time says otherwise;
+//   - a member that is not live does not take a key from one that is: the event is older than its leaving;
+//   - an old copy does not take a key from a newer one.
 //
-// The first exception does not protect a holder that is not live: then there is nothing to lose.
+// No exception protects a holder that is not live: then there is nothing to lose.
 func (e entry) observed(c claim, at moment) (entry, Remap) {
-	guarded := e.guarded(at.now)
-	if e.dead {
-		if guarded {
-			return e, NotRemapped
-		}
+	guarded := e.guarded(at.now) && !c.newer(e) && (!c.read || c.older(e))
+	switch {
+	case e.dead && guarded:
+		return e, NotRemapped
+	case e.dead:
 		e = entry{space: e.space, remote: e.remote}
+	case c.seat == nobody || c.seat == e.seat:
+		e.generation = at.generation
+		return e.updated(c, guarded), NotRemapped
+	case e.seat != nobody && at.here(e.seat) && (guarded || !at.here(c.seat) || c.copied && c.older(e)):
+		return e, NotRemapped
 	}
-	e.generation = at.generation
-	if c.seat != nobody && c.seat != e.seat {
-		if e.seat != nobody && at.here(e.seat) && (guarded || !at.here(c.seat)) {
-			return e, NotRemapped
-		}
-		remap := e.remap(c.seat, at)
-		e.seat, e.own = c.seat, 0
-		return e.updated(c, false), remap
-	}
-	return e.updated(c, guarded), NotRemapped
+	remap := e.remap(c.seat, at)
+	e.seat, e.own, e.generation = c.seat, 0, at.generation
+	return e.updated(c, false), remap
 }
 
 // updated is the entry with what does not concern the holder taken over from c: if own traffic is recent, only what
-// it left open, and a later expiration.
+// it left open.
 func (e entry) updated(c claim, guarded bool) entry {
-	if c.expires != 0 && (!guarded || c.expires > e.expires) {
+	if c.expires != 0 && (!guarded || e.expires == 0) {
 		e.expires = c.expires
 	}
 	if c.owner != 0 && (!guarded || e.owner == 0) {
@@ -94,13 +105,18 @@ func (e entry) updated(c claim, guarded bool) entry {
 	return e
 }
 
-// survives says whether the entry stays after an event of the watch that the key was deleted while the member in that
-// seat held it. It does if own traffic is recent: the event may be about an earlier life of the key. It does if the
-// holder is live and another member is said to have held the key: the event is older than the move. A deletion that is
-// wrongly taken for an old one is made good by the next listing.
-func (e entry) survives(deleted seat, at moment) bool {
-	return e.dead || e.guarded(at.now) ||
-		deleted != nobody && e.seat != nobody && deleted != e.seat && at.here(e.seat)
+// survives says whether the entry stays after an event of the watch that the key was deleted as claim c describes it. It
+// does if the event is older, or may be because own traffic is recent: then it is about an earlier life of the key. It
+// does if another member is said to have held the key, unless that was later: the event is older than the move, or about
+// an old copy. A deletion that is wrongly taken for an old one is made good by the next listing.
+func (e entry) survives(c claim, at moment) bool {
+	switch {
+	case e.dead || c.older(e):
+		return true
+	case e.guarded(at.now) && (e.expires == 0 || c.expires == 0):
+		return true
+	}
+	return c.seat != nobody && e.seat != nobody && c.seat != e.seat && !c.newer(e) && (c.copied || at.here(e.seat))
 }
 
 // remap says what it means that the key goes to the member in seat to.

@@ -4,13 +4,15 @@ package shard
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 const (
-	testNow   = 1_000_000
-	testGuard = 10 // seconds, GuardTime
+	testNow    = 1_000_000 * testSecond
+	testSecond = instant(time.Second)
+	testGuard  = instant(GuardTime)
 )
 
 // In these tests seats 1 and 2 are here, and 3 has left.
@@ -23,7 +25,7 @@ func testMoment() moment {
 }
 
 func TestRulesForObserved(t *testing.T) {
-	const ago, recently = testNow - testGuard, testNow - testGuard + 1
+	const ago, recently = testNow - testGuard, testNow - testGuard + testSecond
 	for _, row := range []struct {
 		name  string
 		entry entry
@@ -55,10 +57,62 @@ func TestRulesForObserved(t *testing.T) {
 			remap: RemapMoved,
 		},
 		{
-			name:  "own traffic that is recent outweighs the event",
+			name:  "own traffic that is recent outweighs an older event",
 			entry: entry{seat: 1, owner: 7, expires: 100, own: recently},
-			claim: claim{seat: 2, owner: 8, expires: 200},
-			want:  entry{seat: 1, owner: 7, expires: 100, own: recently, generation: 5},
+			claim: claim{seat: 2, owner: 8, expires: 99},
+			want:  entry{seat: 1, owner: 7, expires: 100, own: recently},
+		},
+		{
+			name:  "own traffic that is recent outweighs an event of which nobody knows whether it is older",
+			entry: entry{seat: 1, owner: 7, expires: 100, own: recently},
+			claim: claim{seat: 2, owner: 8, expires: 100},
+			want:  entry{seat: 1, owner: 7, expires: 100, own: recently},
+		},
+		{
+			name:  "a newer event outweighs own traffic that is recent",
+			entry: entry{seat: 1, owner: 7, expires: 100, own: recently},
+			claim: claim{seat: 2, owner: 8, expires: 101},
+			want:  entry{seat: 2, owner: 8, expires: 101, generation: 5},
+			remap: RemapMoved,
+		},
+		{
+			name:  "an event cannot be newer than own traffic without an expiration time",
+			entry: entry{seat: 1, own: recently},
+			claim: claim{seat: 2, expires: 101},
+			want:  entry{seat: 1, own: recently},
+		},
+		{
+			name:  "what was read since then outweighs own traffic that is recent",
+			entry: entry{seat: 1, own: recently},
+			claim: claim{seat: 2, read: true},
+			want:  entry{seat: 2, generation: 5},
+			remap: RemapMoved,
+		},
+		{
+			name:  "what was read from a store that lags behind does not",
+			entry: entry{seat: 1, expires: 100, own: recently},
+			claim: claim{seat: 2, expires: 99, read: true},
+			want:  entry{seat: 1, expires: 100, own: recently},
+		},
+		{
+			name:  "an old copy does not take a key from a newer one",
+			entry: entry{seat: 1, expires: 100},
+			claim: claim{seat: 2, expires: 99, copied: true},
+			want:  entry{seat: 1, expires: 100},
+		},
+		{
+			name:  "a copy that is as new as the other may",
+			entry: entry{seat: 1, expires: 100},
+			claim: claim{seat: 2, expires: 100, copied: true},
+			want:  entry{seat: 2, expires: 100, generation: 5},
+			remap: RemapMoved,
+		},
+		{
+			name:  "an old copy takes a key from a member that has left",
+			entry: entry{seat: 3, expires: 100},
+			claim: claim{seat: 2, expires: 99, copied: true},
+			want:  entry{seat: 2, expires: 99, generation: 5},
+			remap: RemapLeft,
 		},
 		{
 			name:  "own traffic that is not recent does not",
@@ -85,7 +139,7 @@ func TestRulesForObserved(t *testing.T) {
 			name:  "a member that has left does not take a key from one that is here",
 			entry: entry{seat: 1, expires: 100, own: ago},
 			claim: claim{seat: 3, expires: 200},
-			want:  entry{seat: 1, expires: 100, own: ago, generation: 5},
+			want:  entry{seat: 1, expires: 100, own: ago},
 		},
 		{
 			name:  "a member that has left is remembered if there is no better",
@@ -93,16 +147,22 @@ func TestRulesForObserved(t *testing.T) {
 			want:  entry{seat: 3, expires: 200, generation: 5},
 		},
 		{
-			name:  "an event that agrees with recent own traffic may prolong its life but not shorten it",
+			name:  "an older event that agrees with recent own traffic does not shorten its life",
 			entry: entry{seat: 1, expires: 100, own: recently},
 			claim: claim{seat: 1, expires: 99},
 			want:  entry{seat: 1, expires: 100, own: recently, generation: 5},
 		},
 		{
-			name:  "an event that agrees with recent own traffic does not change the owner",
+			name:  "an older event that agrees with recent own traffic does not change the owner",
+			entry: entry{seat: 1, owner: 7, expires: 100, own: recently},
+			claim: claim{seat: 1, owner: 8, expires: 100},
+			want:  entry{seat: 1, owner: 7, expires: 100, own: recently, generation: 5},
+		},
+		{
+			name:  "a newer event that agrees with recent own traffic is newer in all else",
 			entry: entry{seat: 1, owner: 7, expires: 100, own: recently},
 			claim: claim{seat: 1, owner: 8, expires: 101},
-			want:  entry{seat: 1, owner: 7, expires: 101, own: recently, generation: 5},
+			want:  entry{seat: 1, owner: 8, expires: 101, own: recently, generation: 5},
 		},
 		{
 			name:  "an event that agrees with earlier own traffic is newer in all else",
@@ -112,9 +172,15 @@ func TestRulesForObserved(t *testing.T) {
 		},
 		{
 			name:  "what was unregistered here a moment ago does not come back",
-			entry: entry{dead: true, own: recently},
+			entry: entry{dead: true, expires: 200, own: recently},
 			claim: claim{seat: 1, expires: 200},
-			want:  entry{dead: true, own: recently},
+			want:  entry{dead: true, expires: 200, own: recently},
+		},
+		{
+			name:  "what was registered again since then does",
+			entry: entry{dead: true, expires: 200, own: recently},
+			claim: claim{seat: 1, expires: 201},
+			want:  entry{seat: 1, expires: 201, generation: 5},
 		},
 		{
 			name:  "what was unregistered here some time ago does",
@@ -144,7 +210,7 @@ func TestRulesForRegistered(t *testing.T) {
 		},
 		{
 			name:  "a refresh replaces what was known",
-			entry: entry{seat: 2, owner: 8, expires: 200, own: testNow - 1, generation: 4},
+			entry: entry{seat: 2, owner: 8, expires: 200, own: testNow - testSecond, generation: 4},
 			want:  entry{seat: 2, owner: 7, expires: 100, own: testNow, generation: 5},
 		},
 		{
@@ -161,7 +227,7 @@ func TestRulesForRegistered(t *testing.T) {
 		},
 		{
 			name:  "a key that was dead begins anew",
-			entry: entry{dead: true, own: testNow - 1},
+			entry: entry{dead: true, own: testNow - testSecond},
 			want:  entry{seat: 2, owner: 7, expires: 100, own: testNow, generation: 5},
 		},
 	} {
@@ -177,16 +243,49 @@ func TestRulesForDeleted(t *testing.T) {
 	for _, row := range []struct {
 		name     string
 		entry    entry
-		deleted  seat
+		deleted  claim
 		survives bool
 	}{
-		{name: "the key goes with its holder's word", entry: entry{seat: 1}, deleted: 1},
+		{name: "the key goes with its holder's word", entry: entry{seat: 1}, deleted: claim{seat: 1}},
 		{name: "the key goes if it is not said who held it", entry: entry{seat: 1}},
-		{name: "the key goes if it was not known who held it", entry: entry{}, deleted: 1},
-		{name: "the key stays after recent own traffic", entry: entry{seat: 1, own: testNow - testGuard + 1}, deleted: 1, survives: true},
-		{name: "the key goes after earlier own traffic", entry: entry{seat: 1, own: testNow - testGuard}, deleted: 1},
-		{name: "the key stays if another member held what was deleted", entry: entry{seat: 1}, deleted: 2, survives: true},
-		{name: "the key goes if its holder has left", entry: entry{seat: 3}, deleted: 2},
+		{name: "the key goes if it was not known who held it", entry: entry{}, deleted: claim{seat: 1}},
+		{
+			name:     "the key stays after recent own traffic",
+			entry:    entry{seat: 1, own: testNow - testGuard + testSecond},
+			deleted:  claim{seat: 1},
+			survives: true,
+		},
+		{
+			name:     "the key stays after recent own traffic if what was deleted is older",
+			entry:    entry{seat: 1, expires: 100, own: testNow - testGuard + testSecond},
+			deleted:  claim{seat: 1, expires: 99},
+			survives: true,
+		},
+		{
+			name:    "the key goes if it was deleted after recent own traffic",
+			entry:   entry{seat: 1, expires: 100, own: testNow - testGuard + testSecond},
+			deleted: claim{seat: 1, expires: 100},
+		},
+		{
+			name:     "the key stays if what was deleted is older than what an event said",
+			entry:    entry{seat: 1, expires: 100},
+			deleted:  claim{seat: 1, expires: 99},
+			survives: true,
+		},
+		{name: "the key goes after earlier own traffic", entry: entry{seat: 1, own: testNow - testGuard}, deleted: claim{seat: 1}},
+		{name: "the key stays if another member held what was deleted", entry: entry{seat: 1}, deleted: claim{seat: 2}, survives: true},
+		{
+			name:    "the key goes if another member held it later",
+			entry:   entry{seat: 1, expires: 100},
+			deleted: claim{seat: 2, expires: 101},
+		},
+		{name: "the key goes if its holder has left", entry: entry{seat: 3}, deleted: claim{seat: 2}},
+		{
+			name:     "the key stays with a holder that has left if another member's copy was deleted",
+			entry:    entry{seat: 3, expires: 100},
+			deleted:  claim{seat: 2, expires: 99, copied: true},
+			survives: true,
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.Equal(t, row.survives, row.entry.survives(row.deleted, testMoment()))
@@ -201,10 +300,10 @@ func TestEntryIsOver(t *testing.T) {
 		over  bool
 	}{
 		{name: "not while the NSE lives", entry: entry{expires: testNow}},
-		{name: "not in the margin after its expiration", entry: entry{expires: testNow - 10}},
-		{name: "after the margin", entry: entry{expires: testNow - 11}, over: true},
+		{name: "not in the margin after its expiration", entry: entry{expires: testNow - 10*testSecond}},
+		{name: "after the margin", entry: entry{expires: testNow - 11*testSecond}, over: true},
 		{name: "never without an expiration time", entry: entry{}},
-		{name: "not while it protects an Unregister from older events", entry: entry{dead: true, own: testNow - testGuard + 1}},
+		{name: "not while it protects an Unregister from older events", entry: entry{dead: true, own: testNow - testGuard + testSecond}},
 		{name: "when older events can't be any more", entry: entry{dead: true, own: testNow - testGuard}, over: true},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -21,8 +21,8 @@ type slot struct {
 
 // rest is what else there is to know of an entry.
 type rest struct {
-	owner atomic.Uint64
-	times atomic.Uint64 // expires (32), own (32)
+	owner        atomic.Uint64
+	expires, own atomic.Int64
 }
 
 const (
@@ -54,15 +54,15 @@ type array struct {
 func newArray(n int) *array { return &array{slots: make([]slot, n), rests: make([]rest, n)} }
 
 func (a *array) load(i int) entry {
-	word, times := a.slots[i].word.Load(), a.rests[i].times.Load()
+	word, r := a.slots[i].word.Load(), &a.rests[i]
 	e := entry{
 		seat:       seat(word >> seatShift),
 		generation: uint16(word>>generationShift) % generations,
 		remote:     word&flagRemote != 0,
 		dead:       word&flagDead != 0,
-		owner:      a.rests[i].owner.Load(),
-		expires:    uint32(times >> 32),
-		own:        uint32(times),
+		owner:      r.owner.Load(),
+		expires:    instant(r.expires.Load()),
+		own:        instant(r.own.Load()),
 	}
 	if word&flagNS != 0 {
 		e.space = NS
@@ -78,16 +78,20 @@ func (a *array) store(i int, k keyHash, e entry) {
 	if e.dead {
 		word |= flagDead
 	}
-	a.rests[i].owner.Store(e.owner)
-	a.rests[i].times.Store(uint64(e.expires)<<32 | uint64(e.own))
+	r := &a.rests[i]
+	r.owner.Store(e.owner)
+	r.expires.Store(int64(e.expires))
+	r.own.Store(int64(e.own))
 	a.slots[i].hash.Store(k.hash)
 	a.slots[i].word.Store(word)
 }
 
 // move copies the entry at index i of from to index to.
 func (a *array) move(to int, from *array, i int) {
-	a.rests[to].owner.Store(from.rests[i].owner.Load())
-	a.rests[to].times.Store(from.rests[i].times.Load())
+	r, source := &a.rests[to], &from.rests[i]
+	r.owner.Store(source.owner.Load())
+	r.expires.Store(source.expires.Load())
+	r.own.Store(source.own.Load())
 	a.slots[to].hash.Store(from.slots[i].hash.Load())
 	a.slots[to].word.Store(from.slots[i].word.Load())
 }
@@ -123,8 +127,8 @@ func home(hash uint64, n int) int {
 }
 
 const (
-	// A part grows by a quarter when it is more than 4/5 full, so at worst it is 0.64 full, which is 50 bytes a key:
-	// doubling would be up to 80. Linear probing at 4/5 looks at 3 slots for a key that is there and 13 for one that
+	// A part grows by a quarter when it is more than 4/5 full, so at worst it is 0.64 full, which is 63 bytes a key:
+	// doubling would be up to 100. Linear probing at 4/5 looks at 3 slots for a key that is there and 13 for one that
 	// is not.
 	minSlots = 8
 

@@ -37,8 +37,8 @@ func anyEntry(k keyHash) *rapid.Generator[entry] {
 			remote:     rapid.Bool().Draw(t, "remote"),
 			dead:       rapid.Bool().Draw(t, "dead"),
 			owner:      rapid.Uint64().Draw(t, "owner"),
-			expires:    rapid.Uint32().Draw(t, "expires"),
-			own:        rapid.Uint32().Draw(t, "own"),
+			expires:    instant(rapid.Int64().Draw(t, "expires")),
+			own:        instant(rapid.Int64().Draw(t, "own")),
 		}
 		if k.word&flagNS != 0 {
 			e.space = NS
@@ -68,7 +68,7 @@ func TestPartIsAMap(t *testing.T) {
 				delete(m, k)
 			},
 			"sweep": func(t *rapid.T) {
-				limit := rapid.Uint32().Draw(t, "limit")
+				limit := instant(rapid.Int64().Draw(t, "limit"))
 				change := func(e entry) (entry, bool) {
 					e.own = limit
 					return e, e.expires < limit
@@ -115,7 +115,7 @@ func TestPartReadersSeeNothingHalfDone(t *testing.T) {
 	key := func(i int) keyHash {
 		return keyHash{hash: mix(uint64(i)) >> partBits, word: uint64(i)<<checkShift | flagUsed}
 	}
-	version := func(i int) entry { return entry{seat: seat(i), owner: uint64(i), expires: uint32(i), own: uint32(i)} }
+	version := func(i int) entry { return entry{seat: seat(i), owner: uint64(i), expires: instant(i), own: instant(i)} }
 	p := new(part)
 	set := func(i int, e entry, keep bool) {
 		p.update(key(i), func(entry, bool) (entry, bool) { return e, keep })

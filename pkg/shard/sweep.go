@@ -22,7 +22,7 @@ func (t *Table) Sweep() int {
 	if t.sweep.next == 0 {
 		t.forget()
 	}
-	now := unixSeconds(t.clock.Now())
+	now := instantOf(t.clock.Now())
 	dropped := 0
 	for i := range sweepParts {
 		dropped += t.each(&t.holders.parts[t.sweep.next+i], func(v *view, e entry) (entry, bool) {
