@@ -38,9 +38,9 @@ func setPathIDs(m proto.Message, ids ...string) proto.Message {
 }
 
 // stored is what a member has under name; nil if nothing.
-func (m *hopMember) stored(tb testing.TB, reader *hopClient, f flavour, name string) proto.Message {
+func (m *hopMember) stored(tb testing.TB, f flavour, name string) proto.Message {
 	tb.Helper()
-	responses, err := f.list(within(tb), reader.dial(tb, m.Addrs[0]), f.query(name, false))
+	responses, err := f.list(within(tb), m.reader, f.query(name, false))
 	require.NoError(tb, err)
 	for _, r := range responses {
 		switch r := r.(type) {
@@ -103,18 +103,18 @@ func TestHopIsASegmentOfThePath(t *testing.T) {
 		check("Register")
 		require.Len(t, pathIDs(member.last(t).request), 2)
 		require.Equal(t, all, pathIDs(item))
-		require.Equal(t, all, pathIDs(member.stored(t, c, f, "item")))
+		require.Equal(t, all, pathIDs(member.stored(t, f, "item")))
 
 		item, err = c.register(t, cc, f, item)
 		require.NoError(t, err)
 		check("Register")
 		require.Len(t, pathIDs(member.last(t).request), 2, "the member's own ID is its own affair")
 		require.Equal(t, all, pathIDs(item))
-		require.Equal(t, all, pathIDs(member.stored(t, c, f, "item")))
+		require.Equal(t, all, pathIDs(member.stored(t, f, "item")))
 
 		require.NoError(t, c.unregister(t, cc, f, item))
 		check("Unregister")
-		require.Nil(t, member.stored(t, c, f, "item"))
+		require.Nil(t, member.stored(t, f, "item"))
 	})
 }
 
@@ -189,7 +189,7 @@ func TestHopWithoutPath(t *testing.T) {
 		}
 		_, err := f.unregister(within(t), cc, item)
 		require.NoError(t, err)
-		require.Nil(t, member.stored(t, c, f, "item"))
+		require.Nil(t, member.stored(t, f, "item"))
 	})
 }
 
@@ -260,10 +260,10 @@ func TestHopComesAndGoes(t *testing.T) {
 					ids := pathIDs(item)
 					require.Equal(t, c.ID(), ids[0], "the owner is lost")
 					require.Equal(t, member.ID(), ids[len(ids)-1], "the holder is lost")
-					require.Equal(t, ids, pathIDs(member.stored(t, c, f, "item")))
+					require.Equal(t, ids, pathIDs(member.stored(t, f, "item")))
 				}
 				require.NoError(t, c.unregister(t, conns[row.ways[3]], f, item))
-				require.Nil(t, member.stored(t, c, f, "item"))
+				require.Nil(t, member.stored(t, f, "item"))
 			})
 		})
 	}

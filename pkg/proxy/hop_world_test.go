@@ -106,6 +106,8 @@ type received struct {
 type hopMember struct {
 	shard.Member
 	party
+	// reader is a connection of somebody who reads what the member has.
+	reader *grpc.ClientConn
 
 	mu    sync.Mutex
 	calls []received
@@ -146,6 +148,7 @@ func (m mesh) member(tb testing.TB, name string, policies ...string) *hopMember 
 		memory.WithAuthorizeNSRegistryServer(sdkauthorize.NewNetworkServiceRegistryServer(sdkauthorize.WithPolicies(policies...))),
 	)
 	result.Member = shard.Member{Name: name, UID: name, Addrs: []string{serveHop(tb, result.party, registry.Register, grpc.UnaryInterceptor(result.note))}}
+	result.reader = m.client(tb, "reader").dial(tb, result.Addrs[0])
 	tb.Cleanup(cancel)
 	return result
 }
@@ -179,6 +182,9 @@ func (m mesh) front(tb testing.TB, o proxy.Options, policies []string, members .
 	core, logs := observer.New(zapcore.DebugLevel)
 	f.logs = logs
 	o.Log = zap.New(core)
+	if o.ProbeTimeout == 0 {
+		o.ProbeTimeout = patience // a member on a busy machine is not to be taken for one that hangs
+	}
 	o.DialOptions = []grpc.DialOption{
 		grpc.WithTransportCredentials(identity.ClientCredentials(f, nil)),
 		grpc.WithPerRPCCredentials(token.NewPerRPCCredentials(identity.Reuse(f, f.sign, clock.RealClock{}))),
