@@ -190,13 +190,14 @@ func TestIdentityRotationUnderAWatch(t *testing.T) {
 	}
 	// A registry first lists and then subscribes: what is registered in between it does not show. What is shown twice was
 	// not in the list only.
-	open := owner.mustRegister(t, lb.target, "open")
-	for times := 0; times < 2; {
+	for i, times := 0, 0; times < 2; i++ {
+		_, err = owner.register(t, lb.target, &registry.NetworkServiceEndpoint{
+			Name: "open", NetworkServiceNames: []string{"ns"}, Url: fmt.Sprintf("tcp://127.0.0.1:%d", i+1),
+		})
+		require.NoError(t, err)
 		if shows("open", time.Second) {
 			times++
 		}
-		open, err = owner.register(t, lb.target, open)
-		require.NoError(t, err)
 	}
 	// Calls, and what the watch shows of them, until the first SVID is long over.
 	for i := 0; time.Since(began) < lifetime+2*every; i++ {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/networkservicemesh/sdk/pkg/tools/token"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 	"k8s.io/utils/clock"
 
@@ -22,6 +24,11 @@ import (
 	"github.com/networkservicemesh/registry-lb/pkg/proxy"
 	"github.com/networkservicemesh/registry-lb/pkg/shard"
 )
+
+// maxConnectionAge is how long clients use one connection for new calls. Then gRPC has them make another one; calls and
+// watches on the old one go on to their end. It keeps connections from outliving the certificate that was shown on them,
+// for which SPIRE's default is an hour, renewed at half of it.
+const maxConnectionAge = 10 * time.Minute
 
 // security is how connections are secured on both sides.
 type security struct {
@@ -44,13 +51,19 @@ func newSecurity(cfg *config.Config, log *zap.Logger) (*security, error) {
 		return nil, fmt.Errorf("NSM_REGISTRY_SERVER_POLICIES: %w", err)
 	}
 	log.Info("callers are checked", zap.Strings("policies", checker.Names()))
-	tokens := identity.Tokens(source, cfg.MaxTokenLifetime)
+	tokens := identity.Reuse(identity.Tokens(source, cfg.MaxTokenLifetime, clock.RealClock{}), clock.RealClock{})
+	members := func(s identity.SVIDs) credentials.TransportCredentials {
+		return identity.ClientCredentials(s, cfg.BackendIdentities)
+	}
 	return &security{
-		source:        source,
-		serverOptions: []grpc.ServerOption{grpc.Creds(identity.ServerCredentials(source))},
+		source: source,
+		serverOptions: []grpc.ServerOption{
+			grpc.Creds(identity.Bind(source, identity.ServerCredentials)),
+			grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge}),
+		},
 		dialOptions: []grpc.DialOption{
-			grpc.WithTransportCredentials(identity.ClientCredentials(source, cfg.BackendIdentities)),
-			grpc.WithPerRPCCredentials(token.NewPerRPCCredentials(identity.Reuse(source, tokens, clock.RealClock{}))),
+			grpc.WithTransportCredentials(identity.Bind(source, members)),
+			grpc.WithPerRPCCredentials(token.NewPerRPCCredentials(tokens)),
 		},
 		hop: &proxy.Hop{Tokens: tokens, Authorize: authorize(checker)},
 	}, nil
@@ -65,9 +78,7 @@ func authorize(checker *policy.Checker) func(context.Context, proxy.Authorizatio
 	return func(ctx context.Context, call proxy.Authorization) error {
 		in := policy.Input{Name: call.Key.Name, Path: call.Path}
 		if p, ok := peer.FromContext(ctx); ok {
-			if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.PeerCertificates) > 0 {
-				in.Certificate = info.State.PeerCertificates[0]
-			}
+			in.Certificate = identity.Certificate(p.AuthInfo)
 		}
 		switch caller := policy.Subject(call.Path); call.OwnedBy(caller) {
 		case shard.Owner:
@@ -86,6 +97,21 @@ func (s *security) run(ctx context.Context) error {
 		return nil
 	}
 	return s.source.Run(ctx)
+}
+
+// followRenewals calls renew whenever the SVID has been replaced, until ctx is done.
+func (s *security) followRenewals(ctx context.Context, renew func()) {
+	if s.source == nil {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.source.Renewed():
+			renew()
+		}
+	}
 }
 
 // wait blocks until connections can be secured, or ctx is done.

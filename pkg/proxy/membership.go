@@ -121,6 +121,7 @@ func (p *Proxy) admit(before *roster, described shard.Member) (*member, error) {
 		m.joined = known.joined
 	}
 	p.startProbes(m)
+	p.startRenewals(m)
 	p.joinLater(m)
 	return m, nil
 }
@@ -164,6 +165,7 @@ func (p *Proxy) suspect(m *member, reason string) {
 		again.suspect, again.reason = true, reason
 		after[m.Name] = again
 		p.startProbes(again)
+		p.startRenewals(again)
 		return true
 	})
 }

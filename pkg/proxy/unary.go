@@ -23,8 +23,8 @@ func (p *Proxy) unary(ctx context.Context, r *rpc, key shard.Key, pathIDs []stri
 		}
 		pathIDs = routeIDs(ctx, pathIDs)
 	}
-	a, err := p.do(out, key, pathIDs, true, func(ctx context.Context, m *member) answer {
-		a := m.invoke(ctx, r.fullMethod, key, req, resp)
+	a, err := p.do(out, key, pathIDs, true, func(ctx context.Context, m *member, c *conns) answer {
+		a := invoke(ctx, c.of(key), r.fullMethod, req, resp)
 		if a.err == nil {
 			// While the call still counts as one in flight: the next one about the key has to find what this one tells.
 			learn(m)
