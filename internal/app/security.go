@@ -46,11 +46,16 @@ func newSecurity(cfg *config.Config, log *zap.Logger) (*security, error) {
 	if err != nil {
 		return nil, err
 	}
-	checker, err := policy.New(cfg.RegistryServerPolicies, clock.RealClock{})
+	callers, err := policy.New(cfg.RegistryServerPolicies, clock.RealClock{})
 	if err != nil {
 		return nil, fmt.Errorf("NSM_REGISTRY_SERVER_POLICIES: %w", err)
 	}
-	log.Info("callers are checked", zap.Strings("policies", checker.Names()))
+	answers, err := policy.New(cfg.RegistryClientPolicies, clock.RealClock{})
+	if err != nil {
+		return nil, fmt.Errorf("NSM_REGISTRY_CLIENT_POLICIES: %w", err)
+	}
+	log.Info("callers are checked", zap.Strings("policies", callers.Names()))
+	log.Info("answers of replicas are checked", zap.Strings("policies", answers.Names()))
 	tokens := identity.Reuse(identity.Tokens(source, cfg.MaxTokenLifetime, clock.RealClock{}), clock.RealClock{})
 	members := func(s identity.SVIDs) credentials.TransportCredentials {
 		return identity.ClientCredentials(s, cfg.BackendIdentities)
@@ -65,7 +70,7 @@ func newSecurity(cfg *config.Config, log *zap.Logger) (*security, error) {
 			grpc.WithTransportCredentials(identity.Bind(source, members)),
 			grpc.WithPerRPCCredentials(token.NewPerRPCCredentials(tokens)),
 		},
-		hop: &proxy.Hop{Tokens: tokens, Authorize: authorize(checker)},
+		hop: &proxy.Hop{Tokens: tokens, Authorize: check(callers, policy.Server), Accept: check(answers, policy.Client)},
 	}, nil
 }
 
@@ -73,10 +78,13 @@ func newSecurity(cfg *config.Config, log *zap.Logger) (*security, error) {
 // owner, and keeps no more of who is than it needs for that. It is no SPIFFE ID, so no caller has it.
 const somebodyElse = "another owner"
 
-// authorize asks the policies with what the directory knows about the owner of the name.
-func authorize(checker *policy.Checker) func(context.Context, proxy.Authorization) error {
+// check asks the policies of one side with what the directory knows about the owner of the name; nil if there are none.
+func check(checker *policy.Checker, side policy.Side) func(context.Context, proxy.Authorization) error {
+	if len(checker.Names()) == 0 {
+		return nil
+	}
 	return func(ctx context.Context, call proxy.Authorization) error {
-		in := policy.Input{Name: call.Key.Name, Path: call.Path}
+		in := policy.Input{Side: side, Name: call.Key.Name, Path: call.Path}
 		if p, ok := peer.FromContext(ctx); ok {
 			in.Certificate = identity.Certificate(p.AuthInfo)
 		}

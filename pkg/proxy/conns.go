@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/grpc"
@@ -23,13 +24,15 @@ type conns struct {
 	turn atomic.Uint32
 	// holds counts who holds them, the member included while they are its own. Once it is zero it stays so.
 	holds atomic.Int64
-	// released is closed when it is zero.
-	released chan struct{}
+	// released is closed when it is zero, replaced when the member has others.
+	released, replaced chan struct{}
+	// born is when they replaced others; zero for those that a member began with.
+	born time.Time
 }
 
 // newConns prepares n connections to m, held once; it does not connect.
 func newConns(m *shard.Member, n int, dialOptions []grpc.DialOption) (*conns, error) {
-	c := &conns{released: make(chan struct{})}
+	c := &conns{released: make(chan struct{}), replaced: make(chan struct{})}
 	c.holds.Store(1)
 	for range n {
 		conn, err := dial(m.Addrs, dialOptions)

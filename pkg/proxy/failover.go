@@ -77,6 +77,11 @@ func (p *Proxy) do(ctx context.Context, key shard.Key, pathIDs []string, ordered
 		if err != nil {
 			return answer{}, err
 		}
+		if a.stale {
+			p.metrics.retried(retrySame)
+			p.awaitReplaced(ctx, m, c)
+			continue
+		}
 		if !a.lost() {
 			p.budget.earn()
 			return a, nil

@@ -53,9 +53,16 @@ func serverPolicies() []string {
 	return []string{"etc/nsm/opa/common/.*.rego", "etc/nsm/opa/registry/.*.rego", "etc/nsm/opa/server/.*.rego"}
 }
 
+// clientPolicies are the default of registry-k8s for what it is a client of.
+func clientPolicies() []string {
+	return []string{"etc/nsm/opa/common/.*.rego", "etc/nsm/opa/registry/.*.rego", "etc/nsm/opa/client/.*.rego"}
+}
+
 // mesh is a trust domain.
 type mesh struct {
 	authority *workloadtest.Authority
+	// clientPolicies check what members answer.
+	clientPolicies []string
 	// serverOptions are those of its fronts, on top of what they need.
 	serverOptions []grpc.ServerOption
 }
@@ -64,7 +71,7 @@ func newMesh(tb testing.TB) mesh {
 	tb.Helper()
 	a, err := workloadtest.NewAuthority("k8s.nsm")
 	require.NoError(tb, err)
-	return mesh{authority: a}
+	return mesh{authority: a, clientPolicies: clientPolicies()}
 }
 
 // party is a workload of the mesh.
@@ -294,9 +301,11 @@ func (m mesh) front(tb testing.TB, o proxy.Options, policies []string, members .
 		})),
 		grpc.WithPerRPCCredentials(token.NewPerRPCCredentials(f.sign)),
 	}
-	checker, err := policy.New(policies, clock.RealClock{})
+	callers, err := policy.New(policies, clock.RealClock{})
 	require.NoError(tb, err)
-	o.Hop = &proxy.Hop{Tokens: f.sign, Authorize: authorizeBy(checker)}
+	answers, err := policy.New(m.clientPolicies, clock.RealClock{})
+	require.NoError(tb, err)
+	o.Hop = &proxy.Hop{Tokens: f.sign, Authorize: checkBy(callers, policy.Server), Accept: checkBy(answers, policy.Client)}
 	p, err := proxy.New(o)
 	require.NoError(tb, err)
 	f.Proxy = p
@@ -332,10 +341,10 @@ func (f *hopFront) identified(tb testing.TB) {
 	}, patience, tick)
 }
 
-// authorizeBy checks calls as the policies say.
-func authorizeBy(checker *policy.Checker) func(context.Context, proxy.Authorization) error {
+// checkBy checks calls or answers as the policies say.
+func checkBy(checker *policy.Checker, side policy.Side) func(context.Context, proxy.Authorization) error {
 	return func(ctx context.Context, call proxy.Authorization) error {
-		in := policy.Input{Name: call.Key.Name, Path: call.Path}
+		in := policy.Input{Side: side, Name: call.Key.Name, Path: call.Path}
 		if p, ok := peer.FromContext(ctx); ok {
 			in.Certificate = identity.Certificate(p.AuthInfo)
 		}

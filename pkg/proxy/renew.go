@@ -3,6 +3,7 @@
 package proxy
 
 import (
+	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -60,6 +61,7 @@ func (p *Proxy) replace(m *member) {
 		watches.close()
 		return
 	}
+	calls.born = p.options.Clock.Now()
 	p.outlive(m, m.calls.Swap(calls))
 	p.outlive(m, m.watches.Swap(watches))
 	select {
@@ -71,8 +73,22 @@ func (p *Proxy) replace(m *member) {
 	}
 }
 
+// awaitReplaced has the connections to m replaced and waits for that, if it does not take too long.
+func (p *Proxy) awaitReplaced(ctx context.Context, m *member, c *conns) {
+	m.age()
+	timer := p.options.Clock.NewTimer(connectTimeout)
+	defer timer.Stop()
+	select {
+	case <-c.replaced:
+	case <-m.life.Done():
+	case <-ctx.Done():
+	case <-timer.C():
+	}
+}
+
 // outlive closes connections that have been replaced as soon as nothing holds them any more.
 func (p *Proxy) outlive(m *member, c *conns) {
+	close(c.replaced)
 	c.release()
 	p.background.Go(func() {
 		select {

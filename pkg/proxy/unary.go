@@ -23,9 +23,11 @@ func (p *Proxy) unary(ctx context.Context, r *rpc, key shard.Key, pathIDs []stri
 		}
 		pathIDs = routeIDs(ctx, pathIDs)
 	}
+	repeated := false
 	a, err := p.do(out, key, pathIDs, true, func(ctx context.Context, m *member, c *conns) answer {
-		a := invoke(ctx, c.of(key), r.fullMethod, req, resp)
-		if a.err == nil {
+		a := p.ask(ctx, r, key, m, c, repeated, req, resp)
+		repeated = repeated || a.stale
+		if a.err == nil && !a.stale {
 			// While the call still counts as one in flight: the next one about the key has to find what this one tells.
 			learn(m)
 		}
