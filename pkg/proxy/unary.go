@@ -23,10 +23,9 @@ func (p *Proxy) unary(ctx context.Context, r *rpc, key shard.Key, pathIDs []stri
 		}
 		pathIDs = routeIDs(ctx, pathIDs)
 	}
-	repeated := false
+	q := &asking{rpc: r, key: key, req: req, resp: resp, owner: p.table.OwnerOf(key)}
 	a, err := p.do(out, key, pathIDs, true, func(ctx context.Context, m *member, c *conns) answer {
-		a := p.ask(ctx, r, key, m, c, repeated, req, resp)
-		repeated = repeated || a.stale
+		a := p.ask(ctx, q, m, c)
 		if a.err == nil && !a.stale {
 			// While the call still counts as one in flight: the next one about the key has to find what this one tells.
 			learn(m)
