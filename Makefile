@@ -43,7 +43,7 @@ test: ## Run all tests of this module, with the race detector if it can be had
 
 .PHONY: bench
 bench: ## Run the benchmarks of the hot path
-	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCH_FLAGS) ./pkg/shard/... ./pkg/endpoints/... ./pkg/proxy/...
+	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCH_FLAGS) ./pkg/shard/... ./pkg/endpoints/... ./pkg/proxy/... ./internal/identity/... ./internal/policy/...
 
 # All modules below are checked: end-to-end tests and tools have modules of their own.
 .PHONY: lint

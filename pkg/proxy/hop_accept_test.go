@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/edwarnicke/genericsync"
 	"github.com/golang-jwt/jwt/v4"
 	"github.com/golang/protobuf/ptypes/empty"
 	"github.com/networkservicemesh/api/pkg/api/registry"
@@ -37,8 +38,8 @@ type answering struct {
 	registry.UnimplementedNetworkServiceEndpointRegistryServer
 	party
 	// tell returns the path that goes back, given the one that a good member would send; nil: none.
-	tell                     atomic.Pointer[func(good *grpcmetadata.Path) *string]
-	registered, unregistered atomic.Int64
+	tell         atomic.Pointer[func(good *grpcmetadata.Path) *string]
+	unregistered atomic.Int64
 }
 
 func (m *answering) answer(ctx context.Context) {
@@ -57,7 +58,6 @@ func (m *answering) answer(ctx context.Context) {
 }
 
 func (m *answering) Register(ctx context.Context, nse *registry.NetworkServiceEndpoint) (*registry.NetworkServiceEndpoint, error) {
-	m.registered.Add(1)
 	m.answer(ctx)
 	return nse, nil
 }
@@ -78,9 +78,15 @@ func (m mesh) answering(tb testing.TB, pod string) (member *answering, described
 	return member, shard.Member{Name: pod, UID: pod, Addrs: []string{w.Addr().String()}}
 }
 
-// sdkHop starts a hop made of the SDK's elements in front of one member, as nsmgr is one, and returns where.
-func (m mesh) sdkHop(tb testing.TB, own party, member string, servers []string) string {
+// sdkHop starts a hop made of the SDK's elements in front of one member, as nsmgr is one, and returns where. Both its
+// sides know these NSEs already, with their path_ids.
+func (m mesh) sdkHop(tb testing.TB, own party, member string, servers []string, known map[string][]string) string {
 	tb.Helper()
+	var callers, answers genericsync.Map[string, []string]
+	for name, ids := range known {
+		callers.Store(name, ids)
+		answers.Store(name, ids)
+	}
 	cc, err := grpc.NewClient(member,
 		grpc.WithTransportCredentials(identity.ClientCredentials(own, nil)),
 		grpc.WithPerRPCCredentials(token.NewPerRPCCredentials(own.sign)))
@@ -89,9 +95,11 @@ func (m mesh) sdkHop(tb testing.TB, own party, member string, servers []string) 
 	hop := next.NewNetworkServiceEndpointRegistryServer(
 		grpcmetadata.NewNetworkServiceEndpointRegistryServer(),
 		updatepath.NewNetworkServiceEndpointRegistryServer(own.sign),
-		sdkauthorize.NewNetworkServiceEndpointRegistryServer(sdkauthorize.WithPolicies(servers...)),
+		sdkauthorize.NewNetworkServiceEndpointRegistryServer(
+			sdkauthorize.WithPolicies(servers...), sdkauthorize.WithResourcePathIDsMap(&callers)),
 		adapters.NetworkServiceEndpointClientToServer(next.NewNetworkServiceEndpointRegistryClient(
-			sdkauthorize.NewNetworkServiceEndpointRegistryClient(sdkauthorize.WithPolicies(m.clientPolicies...)),
+			sdkauthorize.NewNetworkServiceEndpointRegistryClient(
+				sdkauthorize.WithPolicies(m.clientPolicies...), sdkauthorize.WithResourcePathIDsMap(&answers)),
 			grpcmetadata.NewNetworkServiceEndpointRegistryClient(),
 			registry.NewNetworkServiceEndpointRegistryClient(cc),
 		)),
@@ -192,7 +200,7 @@ func TestHopAcceptsWhatTheSDKsHopAccepts(t *testing.T) {
 	own := front.party
 	own.sign = identity.Tokens(front.party, 10*time.Minute, clock.RealClock{})
 	direct, directly := world.answering(t, "registry-0")
-	addrs := []string{world.sdkHop(t, own, directly.Addrs[0], nil), front.addr}
+	addrs := []string{world.sdkHop(t, own, directly.Addrs[0], nil, nil), front.addr}
 	f := nseFlavour()
 	for _, which := range []int{0, 1} {
 		member := []*answering{direct, behind}[which]
