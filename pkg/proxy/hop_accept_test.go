@@ -284,3 +284,64 @@ func TestHopAcceptsAMemberThatHasRotated(t *testing.T) {
 		require.Zero(t, front.logs.FilterMessage("the answer of a member was refused").Len())
 	})
 }
+
+// talkative is a member that tells who watches of a registration before it answers who registers.
+type talkative struct {
+	answering
+	told  chan *registry.NetworkServiceEndpoint
+	known func(nse *registry.NetworkServiceEndpoint)
+}
+
+func (m *talkative) Register(ctx context.Context, nse *registry.NetworkServiceEndpoint) (*registry.NetworkServiceEndpoint, error) {
+	nse.PathIds = append(nse.GetPathIds(), m.ID())
+	m.told <- nse.Clone()
+	m.known(nse)
+	return m.answering.Register(ctx, nse)
+}
+
+func (m *talkative) Find(query *registry.NetworkServiceEndpointQuery, stream registry.NetworkServiceEndpointRegistry_FindServer) error {
+	if !query.GetWatch() {
+		return nil
+	}
+	for {
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case nse := <-m.told:
+			if err := stream.Send(&registry.NetworkServiceEndpointResponse{NetworkServiceEndpoint: nse}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// The directory may hear by its watch of what a call registers before the call is answered. That makes the NSE no older.
+func TestHopAcceptsByWhatWasKnownBefore(t *testing.T) {
+	t.Parallel()
+	world := newMesh(t)
+	member := &talkative{answering: answering{party: world.party(t, "registry-0")}, told: make(chan *registry.NetworkServiceEndpoint)}
+	w := newWire(t)
+	serveHop(t, w, identity.ServerCredentials(member.party), func(s *grpc.Server) {
+		registry.RegisterNetworkServiceEndpointRegistryServer(s, member)
+	})
+	front := world.front(t, proxy.Options{}, nil)
+	heard := make(chan struct{}, 16)
+	member.known = func(nse *registry.NetworkServiceEndpoint) {
+		for ticker := time.NewTicker(tick); ; <-ticker.C {
+			if route, _ := front.Locate(shard.NSEKey(nse.GetName())); route.Reason == shard.ReasonHolder {
+				ticker.Stop()
+				heard <- struct{}{}
+				return
+			}
+		}
+	}
+	front.SetMembers([]shard.Member{{Name: "registry-0", UID: "1", Addrs: []string{w.Addr().String()}}})
+	front.identified(t)
+	bad := func(*grpcmetadata.Path) *string { return nil }
+	member.tell.Store(&bad)
+	c, f := world.client(t, "nsmgr"), nseFlavour()
+	_, err := c.register(t, c.dial(t, front.addr), f, f.item("item"))
+	requireCode(t, codes.PermissionDenied, err)
+	require.NotEmpty(t, heard, "the directory has to have heard of it")
+	require.Equal(t, int64(1), member.unregistered.Load(), "what was new stays though its registration was refused")
+}
