@@ -63,7 +63,7 @@ func newSecurity(cfg *config.Config, log *zap.Logger) (*security, error) {
 	return &security{
 		source: source,
 		serverOptions: []grpc.ServerOption{
-			grpc.Creds(identity.Bind(source, identity.ServerCredentials)),
+			grpc.Creds(identity.LogRefused(identity.Bind(source, identity.ServerCredentials), log)),
 			grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge}),
 		},
 		dialOptions: []grpc.DialOption{

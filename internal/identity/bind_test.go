@@ -3,10 +3,14 @@
 package identity_test
 
 import (
+	"io"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/networkservicemesh/registry-lb/internal/identity"
@@ -74,4 +78,30 @@ func TestIdentityBoundCredentialsAreTLS(t *testing.T) {
 	require.Nil(t, identity.Certificate(nil))
 	require.Nil(t, identity.Certificate(credentials.TLSInfo{}))
 	require.Nil(t, identity.Certificate(new(identity.AuthInfo)))
+}
+
+func TestIdentityRefusedConnectionsHaveALine(t *testing.T) {
+	t.Parallel()
+	own, foreign := newAuthority(t, "k8s.nsm"), newAuthority(t, "foreign.nsm")
+	core, logs := observer.New(zap.WarnLevel)
+	server := identity.LogRefused(identity.Bind(workload(t, own, lbPath), identity.ServerCredentials), zap.New(core)).Clone()
+	trusting := func(a *workloadtest.Authority) credentials.TransportCredentials {
+		return anyMember(workloadtest.NewWorkload(issue(t, a, clientPath, time.Hour), own, foreign))
+	}
+
+	require.NoError(t, handshake(t, server, trusting(own)).client)
+	require.Zero(t, logs.Len())
+	require.Error(t, handshake(t, server, trusting(foreign)).client)
+	require.Equal(t, 1, logs.Len())
+	line := logs.TakeAll()[0]
+	require.Equal(t, "a connection was refused", line.Message)
+	require.Contains(t, line.ContextMap()["from"], "127.0.0.1:")
+	require.Contains(t, line.ContextMap()["error"], "foreign.nsm")
+
+	// A connection that is closed without a word.
+	here, there := net.Pipe()
+	require.NoError(t, there.Close())
+	_, _, err := server.ServerHandshake(here)
+	require.ErrorIs(t, err, io.EOF)
+	require.Zero(t, logs.Len())
 }
