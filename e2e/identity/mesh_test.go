@@ -144,8 +144,8 @@ func TestIdentityComesLate(t *testing.T) {
 
 func TestIdentityRotationUnderAWatch(t *testing.T) {
 	const (
-		lifetime = 8 * time.Second
-		every    = 2 * time.Second
+		lifetime = 12 * time.Second
+		every    = 3 * time.Second
 	)
 	w := newWorld(t, 2)
 	stop := w.rotate(t, lifetime, every)

@@ -216,7 +216,7 @@ func TestHopRotatesWhileTheMemberIsDown(t *testing.T) {
 // The connections that a first SVID was good for end with it; those that have replaced them do not.
 func TestHopOutlivesItsFirstSVID(t *testing.T) {
 	t.Parallel()
-	const lifetime = 3 * time.Second
+	const lifetime = 8 * time.Second
 	f := nseFlavour()
 	world := newMesh(t)
 	member := world.member(t, "registry-0", serverPolicies()...)
