@@ -163,57 +163,80 @@ func refusals() []refusal {
 // Each call goes to a registry itself, and to one behind registry-lb. Both have to answer alike.
 func TestHopRefusesAsARegistryDoes(t *testing.T) {
 	t.Parallel()
-	world := newMesh(t)
-	direct := world.member(t, "registry-0", serverPolicies()...)
-	behind := world.member(t, "registry-1", serverPolicies()...)
-	front := world.front(t, proxy.Options{}, serverPolicies(), behind)
-	front.identified(t)
-	caller := world.client(t, "nsmgr")
-	others := world.party(t, "others")
-	conns := []*grpc.ClientConn{caller.connect(t, direct.Addrs[0]), caller.connect(t, front.addr)}
 	for _, f := range []flavour{nseFlavour(), nsFlavour()} {
 		for _, method := range []string{"Register", "Unregister"} {
-			name := "item-" + method
-			for _, row := range refusals() {
-				if row.costly && (f.name == "NSE") != (method == "Register") {
-					continue
+			t.Run(f.name+"/"+method, func(t *testing.T) {
+				t.Parallel()
+				world := newMesh(t)
+				direct := world.member(t, "registry-0", serverPolicies()...)
+				behind := world.member(t, "registry-1", serverPolicies()...)
+				front := world.front(t, proxy.Options{}, serverPolicies(), behind)
+				front.identified(t)
+				caller := world.client(t, "nsmgr")
+				asked := []offered{
+					{"registry", direct, intruder{t, caller.party, direct.party, world.party(t, "others")}, caller.connect(t, direct.Addrs[0])},
+					{"registry-lb", behind, intruder{t, caller.party, front.party, world.party(t, "others")}, caller.connect(t, front.addr)},
 				}
-				t.Run(f.name+"/"+method+"/"+row.name, func(t *testing.T) { //nolint:paralleltest // the log belongs to one call at a time
-					for k, member := range []*hopMember{direct, behind} {
-						server := []party{direct.party, front.party}[k]
-						// What there is already must stay as it is. It is there still, unless the row before has unregistered it.
-						before := member.stored(t, f, name)
-						if before == nil {
-							good := headers(intruder{t, caller.party, server, others}.token(), "{}")
-							require.NoError(t, conns[k].Invoke(metadata.NewOutgoingContext(within(t), good), f.method("Register"), f.item(name), f.emptyItem()))
-							before = member.stored(t, f, name)
-							require.NotNil(t, before)
-						}
-
-						front.logs.TakeAll()
-						calls := behind.count()
-						md := row.md(intruder{t, caller.party, server, others})
-						resp := f.emptyItem()
-						if method == "Unregister" {
-							resp = new(emptypb.Empty)
-						}
-						err := conns[k].Invoke(metadata.NewOutgoingContext(within(t), md), f.method(method), f.itemWith(name, row.name), resp)
-						require.Equal(t, row.code, status.Code(err), "%s: %v", []string{"registry", "registry-lb"}[k], err)
-						after := member.stored(t, f, name)
-						if row.code == codes.OK {
-							require.False(t, proto.Equal(before, after), "nothing was changed")
-							continue
-						}
-						require.True(t, proto.Equal(before, after), "it was changed")
-						if k == 1 {
-							require.Equal(t, calls, behind.count(), "the member was sent the call")
-							requireOneLine(t, front, md)
-						}
+				for _, row := range refusals() {
+					if row.costly && (f.name == "NSE") != (method == "Register") {
+						continue
 					}
-				})
-			}
+					t.Run(row.name, func(t *testing.T) { //nolint:paralleltest // the log belongs to one call at a time
+						for _, o := range asked {
+							before := o.prepare(t, f)
+							front.logs.TakeAll()
+							calls := behind.count()
+							md := o.offer(t, f, method, row, before)
+							if row.code != codes.OK && o.name == "registry-lb" {
+								require.Equal(t, calls, behind.count(), "the member was sent the call")
+								requireOneLine(t, front, md)
+							}
+						}
+					})
+				}
+			})
 		}
 	}
+}
+
+// offered is who is offered a call, and by whom.
+type offered struct {
+	name   string
+	member *hopMember
+	by     intruder
+	conn   *grpc.ClientConn
+}
+
+// prepare returns what is there already, and has to stay as it is if the call is refused. It is there still, unless the
+// row before has unregistered it.
+func (o offered) prepare(t *testing.T, f flavour) proto.Message {
+	t.Helper()
+	if stored := o.member.stored(t, f); stored != nil {
+		return stored
+	}
+	good := headers(o.by.token(), "{}")
+	require.NoError(t, o.conn.Invoke(metadata.NewOutgoingContext(within(t), good), f.method("Register"), f.item(hopItem), f.emptyItem()))
+	stored := o.member.stored(t, f)
+	require.NotNil(t, stored)
+	return stored
+}
+
+// offer makes the call of a row and checks what comes of it. It returns the metadata of the call.
+func (o offered) offer(t *testing.T, f flavour, method string, row refusal, before proto.Message) metadata.MD {
+	t.Helper()
+	md, resp := row.md(o.by), f.emptyItem()
+	if method == "Unregister" {
+		resp = new(emptypb.Empty)
+	}
+	err := o.conn.Invoke(metadata.NewOutgoingContext(within(t), md), f.method(method), f.itemWith(hopItem, row.name), resp)
+	require.Equal(t, row.code, status.Code(err), "%s: %v", o.name, err)
+	after := o.member.stored(t, f)
+	if row.code == codes.OK {
+		require.False(t, proto.Equal(before, after), "nothing was changed")
+	} else {
+		require.True(t, proto.Equal(before, after), "it was changed")
+	}
+	return md
 }
 
 // requireOneLine checks that the log says once why a call was refused, and nowhere what its tokens are.
@@ -287,7 +310,7 @@ func TestHopKeepsTheOwner(t *testing.T) {
 		_, err = impostor.register(t, conns[impostor], f, proto.CloneOf(item))
 		requireCode(t, codes.PermissionDenied, err)
 		requireCode(t, codes.PermissionDenied, impostor.unregister(t, conns[impostor], f, proto.CloneOf(item)))
-		require.NotNil(t, member.stored(t, f, "item"))
+		require.NotNil(t, member.stored(t, f))
 
 		item, err = owner.register(t, conns[owner], f, item)
 		require.NoError(t, err)

@@ -37,10 +37,13 @@ func setPathIDs(m proto.Message, ids ...string) proto.Message {
 	return m
 }
 
-// stored is what a member has under name; nil if nothing.
-func (m *hopMember) stored(tb testing.TB, f flavour, name string) proto.Message {
+// hopItem is what calls are about.
+const hopItem = "item"
+
+// stored is what a member has of it; nil if nothing.
+func (m *hopMember) stored(tb testing.TB, f flavour) proto.Message {
 	tb.Helper()
-	responses, err := f.list(within(tb), m.reader, f.query(name, false))
+	responses, err := f.list(within(tb), m.reader, f.query(hopItem, false))
 	require.NoError(tb, err)
 	for _, r := range responses {
 		switch r := r.(type) {
@@ -98,23 +101,23 @@ func TestHopIsASegmentOfThePath(t *testing.T) {
 			require.Empty(t, c.header[clientToken])
 		}
 		all := []string{c.ID(), front.ID(), member.ID()}
-		item, err := c.register(t, cc, f, f.item("item"))
+		item, err := c.register(t, cc, f, f.item(hopItem))
 		require.NoError(t, err)
 		check("Register")
 		require.Len(t, pathIDs(member.last(t).request), 2)
 		require.Equal(t, all, pathIDs(item))
-		require.Equal(t, all, pathIDs(member.stored(t, f, "item")))
+		require.Equal(t, all, pathIDs(member.stored(t, f)))
 
 		item, err = c.register(t, cc, f, item)
 		require.NoError(t, err)
 		check("Register")
 		require.Len(t, pathIDs(member.last(t).request), 2, "the member's own ID is its own affair")
 		require.Equal(t, all, pathIDs(item))
-		require.Equal(t, all, pathIDs(member.stored(t, f, "item")))
+		require.Equal(t, all, pathIDs(member.stored(t, f)))
 
 		require.NoError(t, c.unregister(t, cc, f, item))
 		check("Unregister")
-		require.Nil(t, member.stored(t, f, "item"))
+		require.Nil(t, member.stored(t, f))
 	})
 }
 
@@ -127,7 +130,7 @@ func TestHopCutsStaleTails(t *testing.T) {
 		front := world.front(t, proxy.Options{}, serverPolicies(), member)
 		c := world.client(t, "nsmgr")
 		cc := c.dial(t, front.addr)
-		item := setPathIDs(f.item("item"), "a", "b", "c", "d", "e")
+		item := setPathIDs(f.item(hopItem), "a", "b", "c", "d", "e")
 		item, err := c.register(t, cc, f, item)
 		require.NoError(t, err)
 		require.Equal(t, []string{c.ID(), front.ID(), member.ID()}, pathIDs(item))
@@ -156,7 +159,7 @@ func TestHopIsNotAlwaysTheSecond(t *testing.T) {
 		cc := manager.dial(t, front.addr)
 		first, _ := nse.tokenFor(t, manager.party)
 		own, _ := manager.tokenFor(t, nse)
-		item := setPathIDs(f.item("item"), nse.ID(), manager.ID())
+		item := setPathIDs(f.item(hopItem), nse.ID(), manager.ID())
 		var err error
 		for range 2 {
 			manager.path = &grpcmetadata.Path{Index: 1, PathSegments: []*grpcmetadata.PathSegment{{Token: first}, {Token: own}}}
@@ -179,7 +182,7 @@ func TestHopWithoutPath(t *testing.T) {
 		front := world.front(t, proxy.Options{}, nil, member)
 		c := world.client(t, "nsmgr")
 		cc := c.dial(t, front.addr)
-		item := f.item("item")
+		item := f.item(hopItem)
 		for range 2 {
 			resp, header := f.emptyItem(), metadata.MD{}
 			require.NoError(t, cc.Invoke(within(t), f.method("Register"), item, resp, grpc.Header(&header)))
@@ -189,7 +192,7 @@ func TestHopWithoutPath(t *testing.T) {
 		}
 		_, err := f.unregister(within(t), cc, item)
 		require.NoError(t, err)
-		require.Nil(t, member.stored(t, f, "item"))
+		require.Nil(t, member.stored(t, f))
 	})
 }
 
@@ -252,7 +255,7 @@ func TestHopComesAndGoes(t *testing.T) {
 				front.identified(t)
 				c := world.client(t, "nsmgr")
 				conns := map[bool]*grpc.ClientConn{direct: c.dial(t, member.Addrs[0]), through: c.dial(t, front.addr)}
-				item := f.item("item")
+				item := f.item(hopItem)
 				var err error
 				for i, way := range row.ways[:3] {
 					item, err = c.register(t, conns[way], f, item)
@@ -260,10 +263,10 @@ func TestHopComesAndGoes(t *testing.T) {
 					ids := pathIDs(item)
 					require.Equal(t, c.ID(), ids[0], "the owner is lost")
 					require.Equal(t, member.ID(), ids[len(ids)-1], "the holder is lost")
-					require.Equal(t, ids, pathIDs(member.stored(t, f, "item")))
+					require.Equal(t, ids, pathIDs(member.stored(t, f)))
 				}
 				require.NoError(t, c.unregister(t, conns[row.ways[3]], f, item))
-				require.Nil(t, member.stored(t, f, "item"))
+				require.Nil(t, member.stored(t, f))
 			})
 		})
 	}
