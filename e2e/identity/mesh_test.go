@@ -208,3 +208,34 @@ func TestIdentityRotationUnderAWatch(t *testing.T) {
 	}
 	require.Greater(t, stop(), int(lifetime/every))
 }
+
+// What registry-lb has is good until it expires, and when the Workload API is back it gets the next one.
+func TestIdentityGoesOnWithoutTheWorkloadAPI(t *testing.T) {
+	w := newWorld(t, 2)
+	lb := w.startBalancer(t)
+	lb.live(t, 2)
+	owner := w.client(t, "owner")
+	use := func(name string) {
+		nse := owner.mustRegister(t, lb.target, name)
+		refreshed, err := owner.register(t, lb.target, nse)
+		require.NoError(t, err)
+		require.Equal(t, holderOf(nse), holderOf(refreshed))
+		require.NoError(t, owner.unregister(t, lb.target, refreshed))
+	}
+	w.agent.Stop()
+	require.Eventually(t, func() bool {
+		return lb.logs.FilterMessageSnippet("the Workload API does not answer").Len() == 1
+	}, patience, tick, "it has to say that the Workload API is gone")
+	for i := range 8 {
+		use(fmt.Sprintf("gone-%d", i))
+	}
+	lb.ready(t)
+
+	w.renew(t, time.Hour)
+	require.NoError(t, w.agent.Start(t.Context()))
+	require.Eventually(t, func() bool { return lb.logs.FilterMessage("got an SVID").Len() == 2 }, patience, tick)
+	for i := range 8 {
+		use(fmt.Sprintf("back-%d", i))
+	}
+	lb.live(t, 2)
+}
