@@ -23,7 +23,10 @@ func (p *Proxy) unary(ctx context.Context, r *rpc, key shard.Key, pathIDs []stri
 		}
 		pathIDs = routeIDs(ctx, pathIDs)
 	}
-	q := &asking{rpc: r, key: key, req: req, resp: resp, owner: p.table.OwnerOf(key)}
+	q := &asking{rpc: r, key: key, req: req, resp: resp}
+	if p.accepts() {
+		q.owner = p.table.OwnerOf(key)
+	}
 	a, err := p.do(out, key, pathIDs, true, func(ctx context.Context, m *member, c *conns) answer {
 		a := p.ask(ctx, q, m, c)
 		if a.err == nil && !a.stale {
