@@ -5,6 +5,8 @@ package proxy_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -320,4 +322,51 @@ func TestHopKeepsTheOwner(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, impostor.unregister(t, conns[impostor], f, item))
 	})
+}
+
+// Policies of one's own see what they see in a registry, and none at all let everything pass, as there.
+func TestHopChecksByPolicyFilesOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "own.rego")
+	require.NoError(t, os.WriteFile(file, []byte(`package own
+
+default valid = false
+
+valid {
+	startswith(input.resource_name, "good")
+	count(input.path_segments) == 2
+	input.index == 1
+}
+`), 0o600))
+	for _, row := range []struct {
+		name     string
+		policies []string
+		names    map[string]codes.Code
+	}{
+		{"a file", []string{file}, map[string]codes.Code{"good": codes.OK, "bad": codes.PermissionDenied}},
+		{"a mask", []string{filepath.Dir(file) + "/.*.rego"}, map[string]codes.Code{"good": codes.OK, "bad": codes.PermissionDenied}},
+		{"none", nil, map[string]codes.Code{"good": codes.OK, "bad": codes.OK}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			eachFlavour(t, func(t *testing.T, f flavour) {
+				t.Helper()
+				world := newMesh(t)
+				direct := world.member(t, "registry-0", row.policies...)
+				front := world.front(t, proxy.Options{}, row.policies, world.member(t, "registry-1"))
+				c := world.client(t, "nsmgr")
+				for _, addr := range []string{direct.Addrs[0], front.addr} {
+					cc := c.dial(t, addr)
+					for name, code := range row.names {
+						c.path = new(grpcmetadata.Path)
+						item, err := c.register(t, cc, f, f.item(name))
+						requireCode(t, code, err)
+						if err == nil {
+							require.NoError(t, c.unregister(t, cc, f, item))
+						}
+					}
+				}
+			})
+		})
+	}
 }
