@@ -213,6 +213,8 @@ func (p *Proxy) publish(before *roster, after map[string]*member) {
 			joining = append(joining, m.Member)
 		}
 	}
+	// Before anybody follows them: a listing that is complete before it is expected would be waited for in vain.
+	p.directory.expect(current.all)
 	// A call first asks the table for a route and then the roster for the member, so the roster has to have each
 	// member that the table can name.
 	transition := newRoster(both)
@@ -226,7 +228,6 @@ func (p *Proxy) publish(before *roster, after map[string]*member) {
 	}
 	p.roster.Store(current)
 
-	p.directory.expect(current.all)
 	p.history.update(p.described, after)
 	p.metrics.membersSet(p.options.Clock.Now(), p.history.count(), current.desperate)
 	p.logChange(current)
