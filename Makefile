@@ -43,7 +43,7 @@ test: ## Run all tests of this module, with the race detector if it can be had
 
 .PHONY: bench
 bench: ## Run the benchmarks of the hot path
-	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCH_FLAGS) ./pkg/shard/... ./pkg/endpoints/... ./pkg/proxy/...
+	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCH_FLAGS) ./pkg/shard/... ./pkg/endpoints/... ./pkg/proxy/... ./internal/identity/... ./internal/policy/...
 
 # All modules below are checked: end-to-end tests and tools have modules of their own.
 .PHONY: lint
@@ -80,12 +80,12 @@ image: ## Build the container image; needs a running Docker engine
 	fi
 
 .PHONY: e2e
-e2e: ## Run the tests of what the long tests stand on: a store with optimistic concurrency, and real registry chains
-	cd e2e && $(GO) test -timeout 30m $(TEST_FLAGS) ./internal/...
+e2e: ## Run the tests with real registry chains that a busy machine does not disturb: NSM's scenarios, identity
+	cd e2e && $(GO) test -p 1 -timeout 30m $(TEST_FLAGS) ./internal/... ./sandbox ./identity
 
 # One package at a time: they measure times, and start many processes.
 .PHONY: soak
-soak: ## Run the long tests on an idle machine: model, chaos, NSM's scenarios, identity
+soak: ## Run these and the long tests, on an idle machine: model, chaos
 	cd e2e && $(GO) test -p 1 -timeout 30m $(TEST_FLAGS) ./...
 
 .PHONY: clean

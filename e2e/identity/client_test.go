@@ -34,13 +34,15 @@ func (c *client) dialOptions() []grpc.DialOption {
 	}
 }
 
-// at returns who to call at target, by a connection of its own as NSM's clients have.
+// at returns who to call at target, by a connection of its own as NSM's clients have. Calls have no deadline: a registry
+// gives an NSE up by as much before its token ends as the call that registered it may take (SDK element expire), and
+// tokens that end with an SVID of a few seconds would end at once.
 func (c *client) at(t *testing.T, target string) (context.Context, registry.NetworkServiceEndpointRegistryClient) {
 	t.Helper()
 	cc, err := grpc.NewClient(target, c.dialOptions()...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = cc.Close() })
-	return grpcmetadata.PathWithContext(within(t), c.path), next.NewNetworkServiceEndpointRegistryClient(
+	return grpcmetadata.PathWithContext(t.Context(), c.path), next.NewNetworkServiceEndpointRegistryClient(
 		grpcmetadata.NewNetworkServiceEndpointRegistryClient(),
 		registry.NewNetworkServiceEndpointRegistryClient(cc),
 	)

@@ -144,8 +144,8 @@ func TestIdentityComesLate(t *testing.T) {
 
 func TestIdentityRotationUnderAWatch(t *testing.T) {
 	const (
-		lifetime = 8 * time.Second
-		every    = 2 * time.Second
+		lifetime = 12 * time.Second
+		every    = 3 * time.Second
 	)
 	w := newWorld(t, 2)
 	stop := w.rotate(t, lifetime, every)
@@ -190,13 +190,14 @@ func TestIdentityRotationUnderAWatch(t *testing.T) {
 	}
 	// A registry first lists and then subscribes: what is registered in between it does not show. What is shown twice was
 	// not in the list only.
-	open := owner.mustRegister(t, lb.target, "open")
-	for times := 0; times < 2; {
+	for i, times := 0, 0; times < 2; i++ {
+		_, err = owner.register(t, lb.target, &registry.NetworkServiceEndpoint{
+			Name: "open", NetworkServiceNames: []string{"ns"}, Url: fmt.Sprintf("tcp://127.0.0.1:%d", i+1),
+		})
+		require.NoError(t, err)
 		if shows("open", time.Second) {
 			times++
 		}
-		open, err = owner.register(t, lb.target, open)
-		require.NoError(t, err)
 	}
 	// Calls, and what the watch shows of them, until the first SVID is long over.
 	for i := 0; time.Since(began) < lifetime+2*every; i++ {
@@ -206,4 +207,35 @@ func TestIdentityRotationUnderAWatch(t *testing.T) {
 		require.NoError(t, owner.unregister(t, lb.target, nse))
 	}
 	require.Greater(t, stop(), int(lifetime/every))
+}
+
+// What registry-lb has is good until it expires, and when the Workload API is back it gets the next one.
+func TestIdentityGoesOnWithoutTheWorkloadAPI(t *testing.T) {
+	w := newWorld(t, 2)
+	lb := w.startBalancer(t)
+	lb.live(t, 2)
+	owner := w.client(t, "owner")
+	use := func(name string) {
+		nse := owner.mustRegister(t, lb.target, name)
+		refreshed, err := owner.register(t, lb.target, nse)
+		require.NoError(t, err)
+		require.Equal(t, holderOf(nse), holderOf(refreshed))
+		require.NoError(t, owner.unregister(t, lb.target, refreshed))
+	}
+	w.agent.Stop()
+	require.Eventually(t, func() bool {
+		return lb.logs.FilterMessageSnippet("the Workload API does not answer").Len() == 1
+	}, patience, tick, "it has to say that the Workload API is gone")
+	for i := range 8 {
+		use(fmt.Sprintf("gone-%d", i))
+	}
+	lb.ready(t)
+
+	w.renew(t, time.Hour)
+	require.NoError(t, w.agent.Start(t.Context()))
+	require.Eventually(t, func() bool { return lb.logs.FilterMessage("got an SVID").Len() == 2 }, patience, tick)
+	for i := range 8 {
+		use(fmt.Sprintf("back-%d", i))
+	}
+	lb.live(t, 2)
 }

@@ -81,11 +81,14 @@ func (w *world) renew(t *testing.T, lifetime time.Duration) {
 	require.NoError(t, w.agent.Set(svid, w.authority))
 }
 
-// rotate gives registry-lb another short-lived SVID again and again. What it returns stops that, and says how many there
-// were.
+// rotate gives registry-lb and the replicas other short-lived SVIDs again and again. What it returns stops that, and says
+// how many there were.
 func (w *world) rotate(t *testing.T, lifetime, every time.Duration) (stop func() int) {
 	t.Helper()
 	w.renew(t, lifetime)
+	for _, r := range w.replicas {
+		require.NoError(t, r.renew(w.authority, lifetime))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan int, 1)
 	go func() {
@@ -104,6 +107,11 @@ func (w *world) rotate(t *testing.T, lifetime, every time.Duration) (stop func()
 			}
 			if err != nil {
 				t.Errorf("renew the SVID: %v", err)
+			}
+			for _, r := range w.replicas {
+				if err := r.renew(w.authority, lifetime); err != nil {
+					t.Errorf("renew the SVID of %s: %v", r.ID(), err)
+				}
 			}
 		}
 	}()
@@ -157,6 +165,20 @@ func (w *world) party(t *testing.T, pod string) party {
 	require.NoError(t, err)
 	workload := workloadtest.NewWorkload(svid, w.authority)
 	return party{Workload: workload, sign: spiffejwt.TokenGeneratorFunc(workload, 10*time.Minute)}
+}
+
+// renew gives a party another SVID with the same ID.
+func (p party) renew(authority *workloadtest.Authority, lifetime time.Duration) error {
+	current, err := p.GetX509SVID()
+	if err != nil {
+		return err
+	}
+	svid, err := authority.Issue(current.ID.Path(), lifetime)
+	if err != nil {
+		return err
+	}
+	p.Renew(svid)
+	return nil
 }
 
 // within is a context that ends with the test, or after patience.

@@ -73,7 +73,7 @@ func newMesh(ctx context.Context, t *testing.T, options meshOptions) *mesh {
 		SetRegistrySupplier(r.supply).
 		SetNodeSetup(func(ctx context.Context, node *sandbox.Node, i int) {
 			name := fmt.Sprintf("nsmgr%s-%d", options.name, i)
-			node.NewNSMgr(ctx, name, nil, tokensOf(t, name), nsmgr.NewServer)
+			node.NewNSMgr(ctx, name, ownURL(), tokensOf(t, name), nsmgr.NewServer)
 			newForwarder(ctx, t, node, r.nameAt(registry0, fmt.Sprintf("forwarder%s-%d", options.name, i)))
 		})
 	if options.resolver == nil || options.floating {
@@ -90,6 +90,7 @@ func newForwarder(ctx context.Context, t *testing.T, node *sandbox.Node, name st
 	node.NewForwarder(ctx, &registry.NetworkServiceEndpoint{
 		Name:                name,
 		NetworkServiceNames: []string{"forwarder"},
+		Url:                 ownURL().String(),
 		NetworkServiceLabels: map[string]*registry.NetworkServiceLabels{
 			"forwarder": {Labels: map[string]string{"p2p": "true"}},
 		},
@@ -113,7 +114,9 @@ type endpoint struct {
 // endpoint starts an NSE on a node that serves one NS. It lives until ctx is done.
 func (m *mesh) endpoint(ctx context.Context, node int, name, service string) *endpoint {
 	m.t.Helper()
-	e := &endpoint{nse: &registry.NetworkServiceEndpoint{Name: name, NetworkServiceNames: []string{service}}}
+	e := &endpoint{nse: &registry.NetworkServiceEndpoint{
+		Name: name, NetworkServiceNames: []string{service}, Url: ownURL().String(),
+	}}
 	e.EndpointEntry = m.Nodes[node].NewEndpoint(ctx, e.nse, tokensOf(m.t, name), &e.Server)
 	return e
 }

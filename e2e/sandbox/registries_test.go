@@ -138,7 +138,7 @@ func (r *registries) start(name string) {
 	r.t.Helper()
 	r.lives++
 	l := member.Life{Name: name, UID: strconv.Itoa(r.lives)}
-	m, err := member.Start(member.Options{Name: l.Name, UID: l.UID, Registry: r.chains(l)})
+	m, err := member.Start(member.Options{Name: l.Name, UID: l.UID, Address: ownAddress(), Registry: r.chains(l)})
 	require.NoError(r.t, err)
 	r.members[name] = m
 }

@@ -68,6 +68,10 @@ func Run(ctx context.Context, cfg *config.Config, log *zap.Logger) error {
 	group.Go(func() error { return p.Run(parts) })
 	group.Go(func() error { return security.run(parts) })
 	group.Go(func() error {
+		security.followRenewals(parts, p.Renew)
+		return nil
+	})
+	group.Go(func() error {
 		// Members that are asked before there is a certificate would be taken for dead.
 		security.wait(parts)
 		if err := source.Run(parts, p.SetMembers); err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/networkservicemesh/sdk/pkg/tools/token"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 	"k8s.io/utils/clock"
 
@@ -22,6 +24,11 @@ import (
 	"github.com/networkservicemesh/registry-lb/pkg/proxy"
 	"github.com/networkservicemesh/registry-lb/pkg/shard"
 )
+
+// maxConnectionAge is how long clients use one connection for new calls. Then gRPC has them make another one; calls and
+// watches on the old one go on to their end. It keeps connections from outliving the certificate that was shown on them,
+// for which SPIRE's default is an hour, renewed at half of it.
+const maxConnectionAge = 10 * time.Minute
 
 // security is how connections are secured on both sides.
 type security struct {
@@ -39,20 +46,31 @@ func newSecurity(cfg *config.Config, log *zap.Logger) (*security, error) {
 	if err != nil {
 		return nil, err
 	}
-	checker, err := policy.New(cfg.RegistryServerPolicies, clock.RealClock{})
+	callers, err := policy.New(cfg.RegistryServerPolicies, clock.RealClock{})
 	if err != nil {
 		return nil, fmt.Errorf("NSM_REGISTRY_SERVER_POLICIES: %w", err)
 	}
-	log.Info("callers are checked", zap.Strings("policies", checker.Names()))
-	tokens := identity.Tokens(source, cfg.MaxTokenLifetime)
+	answers, err := policy.New(cfg.RegistryClientPolicies, clock.RealClock{})
+	if err != nil {
+		return nil, fmt.Errorf("NSM_REGISTRY_CLIENT_POLICIES: %w", err)
+	}
+	log.Info("callers are checked", zap.Strings("policies", callers.Names()))
+	log.Info("answers of replicas are checked", zap.Strings("policies", answers.Names()))
+	tokens := identity.Reuse(identity.Tokens(source, cfg.MaxTokenLifetime, clock.RealClock{}), clock.RealClock{})
+	members := func(s identity.SVIDs) credentials.TransportCredentials {
+		return identity.ClientCredentials(s, cfg.BackendIdentities)
+	}
 	return &security{
-		source:        source,
-		serverOptions: []grpc.ServerOption{grpc.Creds(identity.ServerCredentials(source))},
-		dialOptions: []grpc.DialOption{
-			grpc.WithTransportCredentials(identity.ClientCredentials(source, cfg.BackendIdentities)),
-			grpc.WithPerRPCCredentials(token.NewPerRPCCredentials(identity.Reuse(source, tokens, clock.RealClock{}))),
+		source: source,
+		serverOptions: []grpc.ServerOption{
+			grpc.Creds(identity.LogRefused(identity.Bind(source, identity.ServerCredentials), log)),
+			grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge}),
 		},
-		hop: &proxy.Hop{Tokens: tokens, Authorize: authorize(checker)},
+		dialOptions: []grpc.DialOption{
+			grpc.WithTransportCredentials(identity.Bind(source, members)),
+			grpc.WithPerRPCCredentials(token.NewPerRPCCredentials(tokens)),
+		},
+		hop: &proxy.Hop{Tokens: tokens, Authorize: check(callers, policy.Server), Accept: check(answers, policy.Client)},
 	}, nil
 }
 
@@ -60,14 +78,15 @@ func newSecurity(cfg *config.Config, log *zap.Logger) (*security, error) {
 // owner, and keeps no more of who is than it needs for that. It is no SPIFFE ID, so no caller has it.
 const somebodyElse = "another owner"
 
-// authorize asks the policies with what the directory knows about the owner of the name.
-func authorize(checker *policy.Checker) func(context.Context, proxy.Authorization) error {
+// check asks the policies of one side with what the directory knows about the owner of the name; nil if there are none.
+func check(checker *policy.Checker, side policy.Side) func(context.Context, proxy.Authorization) error {
+	if len(checker.Names()) == 0 {
+		return nil
+	}
 	return func(ctx context.Context, call proxy.Authorization) error {
-		in := policy.Input{Name: call.Key.Name, Path: call.Path}
+		in := policy.Input{Side: side, Name: call.Key.Name, Path: call.Path}
 		if p, ok := peer.FromContext(ctx); ok {
-			if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.PeerCertificates) > 0 {
-				in.Certificate = info.State.PeerCertificates[0]
-			}
+			in.Certificate = identity.Certificate(p.AuthInfo)
 		}
 		switch caller := policy.Subject(call.Path); call.OwnedBy(caller) {
 		case shard.Owner:
@@ -86,6 +105,21 @@ func (s *security) run(ctx context.Context) error {
 		return nil
 	}
 	return s.source.Run(ctx)
+}
+
+// followRenewals calls renew whenever the SVID has been replaced, until ctx is done.
+func (s *security) followRenewals(ctx context.Context, renew func()) {
+	if s.source == nil {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.source.Renewed():
+			renew()
+		}
+	}
 }
 
 // wait blocks until connections can be secured, or ctx is done.

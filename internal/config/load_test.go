@@ -45,6 +45,9 @@ func TestDefaults(t *testing.T) {
 		RegistryServerPolicies: Masks{
 			"etc/nsm/opa/common/.*.rego", "etc/nsm/opa/registry/.*.rego", "etc/nsm/opa/server/.*.rego",
 		},
+		RegistryClientPolicies: Masks{
+			"etc/nsm/opa/common/.*.rego", "etc/nsm/opa/registry/.*.rego", "etc/nsm/opa/client/.*.rego",
+		},
 		MaxTokenLifetime: 10 * time.Minute,
 		ProbeInterval:    time.Second,
 		ProbeTimeout:     time.Second,
@@ -76,6 +79,7 @@ func TestEachVariableIsRead(t *testing.T) {
 		{"NSM_STORE", "Partitioned", func(c *Config) any { return c.Store }, StorePartitioned},
 		{"NSM_TLS", " Insecure ", func(c *Config) any { return c.TLS }, TLSInsecure},
 		{"NSM_REGISTRY_SERVER_POLICIES", " a.rego, ", func(c *Config) any { return c.RegistryServerPolicies }, Masks{"a.rego"}},
+		{"NSM_REGISTRY_CLIENT_POLICIES", "a.rego,b/.*.rego", func(c *Config) any { return c.RegistryClientPolicies }, Masks{"a.rego", "b/.*.rego"}},
 		{"NSM_BACKEND_IDENTITIES", "spiffe://a/b/*, spiffe://c", func(c *Config) any { return c.BackendIdentities }, IDPatterns{"spiffe://a/b/*", "spiffe://c"}},
 		{"NSM_NO_BACKEND_WAIT", "0s", func(c *Config) any { return c.NoBackendWait }, time.Duration(0)},
 		{"NSM_MAX_TOKEN_LIFETIME", "1h", func(c *Config) any { return c.MaxTokenLifetime }, time.Hour},

@@ -24,7 +24,7 @@ func BenchmarkHandshake(b *testing.B) {
 		b.Run(tls.VersionName(version), func(b *testing.B) {
 			config := tlsconfig.MTLSClientConfig(workload(b, own, clientPath), a.source, tlsconfig.AuthorizeAny())
 			config.MinVersion, config.MaxVersion = version, version
-			server, client := identity.ServerCredentials(a.source), credentials.NewTLS(config)
+			server, client := identity.Bind(a.source, identity.ServerCredentials), credentials.NewTLS(config)
 			b.ReportAllocs()
 			for b.Loop() {
 				require.NoError(b, handshake(b, server, client).client)
@@ -38,8 +38,12 @@ func BenchmarkHandshake(b *testing.B) {
 func BenchmarkToken(b *testing.B) {
 	own := newAuthority(b, "k8s.nsm")
 	a := startAgent(b, issue(b, own, lbPath, time.Hour), own)
-	info := credentials.TLSInfo{State: tls.ConnectionState{PeerCertificates: issue(b, own, memberPath, time.Hour).Certificates}}
-	generate := identity.Tokens(a.source, 10*time.Minute)
+	svid, err := a.source.GetX509SVID()
+	require.NoError(b, err)
+	info := &identity.AuthInfo{SVID: svid, TLSInfo: credentials.TLSInfo{
+		State: tls.ConnectionState{PeerCertificates: issue(b, own, memberPath, time.Hour).Certificates},
+	}}
+	generate := identity.Tokens(a.source, 10*time.Minute, clock.RealClock{})
 	b.Run("signed", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -48,7 +52,7 @@ func BenchmarkToken(b *testing.B) {
 		}
 	})
 	b.Run("reused", func(b *testing.B) {
-		reused := identity.Reuse(a.source, generate, clock.RealClock{})
+		reused := identity.Reuse(generate, clock.RealClock{})
 		b.ReportAllocs()
 		for b.Loop() {
 			_, _, err := reused(info)

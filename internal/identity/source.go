@@ -35,6 +35,8 @@ type Source struct {
 	current atomic.Pointer[workloadapi.X509Context]
 	// given is closed when there is a first SVID.
 	given chan struct{}
+	// renewed holds a value when there is another SVID than the one before.
+	renewed chan struct{}
 	// trouble is why the Workload API did not answer last time; nil if it did.
 	trouble atomic.Pointer[error]
 }
@@ -48,7 +50,7 @@ func NewSource(addr string, log *zap.Logger) (*Source, error) {
 	if err := workloadapi.ValidateAddress(addr); err != nil {
 		return nil, fmt.Errorf("NSM_TLS=spiffe: %s=%q: %w", workloadapi.SocketEnv, addr, err)
 	}
-	return &Source{addr: addr, log: log, given: make(chan struct{})}, nil
+	return &Source{addr: addr, log: log, given: make(chan struct{}), renewed: make(chan struct{}, 1)}, nil
 }
 
 // Run gets the SVID and the bundles, waiting for a Workload API that is not there yet, and keeps them up to date until
@@ -87,6 +89,10 @@ func (s *Source) Run(ctx context.Context) error {
 
 // Given is closed when there is a first SVID. Who connects before can only fail.
 func (s *Source) Given() <-chan struct{} { return s.given }
+
+// Renewed gets a value when the SVID was replaced by another one; several replacements may give one value. It is for one
+// reader.
+func (s *Source) Renewed() <-chan struct{} { return s.renewed }
 
 var errNoSVID = errors.New("there is no SVID yet")
 
@@ -133,12 +139,18 @@ type watcher struct {
 
 // OnX509ContextUpdate implements workloadapi.X509ContextWatcher.
 func (w watcher) OnX509ContextUpdate(current *workloadapi.X509Context) {
-	first := w.current.Swap(current) == nil
-	w.trouble.Store(nil)
-	if first {
-		close(w.given)
-	}
 	svid := current.DefaultSVID()
+	before := w.current.Swap(current)
+	w.trouble.Store(nil)
+	switch {
+	case before == nil:
+		close(w.given)
+	case !before.DefaultSVID().Certificates[0].Equal(svid.Certificates[0]):
+		select {
+		case w.renewed <- struct{}{}:
+		default: // the one before has not been noticed yet
+		}
+	}
 	w.log.Info("got an SVID", zap.Stringer("spiffe_id", svid.ID), zap.Time("not_after", svid.Certificates[0].NotAfter))
 }
 

@@ -103,6 +103,37 @@ func TestIdentityAsksAgainWhateverEndsTheStream(t *testing.T) {
 	}
 }
 
+func TestIdentitySaysWhenTheSVIDIsRenewed(t *testing.T) {
+	t.Parallel()
+	domain, friend := newAuthority(t, "k8s.nsm"), newAuthority(t, "friend.nsm")
+	first := issue(t, domain, lbPath, time.Hour)
+	a := startAgent(t, first, domain)
+	renewed := func() bool {
+		select {
+		case <-a.source.Renewed():
+			return true
+		default:
+			return false
+		}
+	}
+	require.False(t, renewed(), "the first SVID renews none")
+	// More trust is no other SVID.
+	require.NoError(t, a.Set(first, domain, friend))
+	require.Eventually(t, func() bool {
+		_, err := a.source.GetX509BundleForTrustDomain(friend.Domain())
+		return err == nil
+	}, patience, tick)
+	require.False(t, renewed())
+	for range 2 {
+		for range 2 {
+			next := issue(t, domain, lbPath, time.Hour)
+			require.NoError(t, a.Set(next, domain, friend))
+			a.has(t, next)
+		}
+		require.Eventually(t, renewed, patience, tick)
+	}
+}
+
 func TestIdentitySaysThatTheSVIDExpired(t *testing.T) {
 	t.Parallel()
 	domain := newAuthority(t, "k8s.nsm")

@@ -3,7 +3,6 @@
 package identity
 
 import (
-	"sync"
 	"time"
 
 	"github.com/networkservicemesh/sdk/pkg/tools/spiffejwt"
@@ -13,64 +12,63 @@ import (
 	"k8s.io/utils/clock"
 )
 
-const (
-	// reuseShare is for how much of its lifetime a token is used again. A registry chooses the expiration of an NSE by
-	// that of the token, so the last token must be nearly as good as the first.
-	reuseShare = 0.1
-	// maxReused bounds how many tokens are kept: there are as many audiences as members.
-	maxReused = 1024
-)
+// reuseShare is for how much of its lifetime a token is used again. A registry chooses the expiration of an NSE by that
+// of the token, so the last token must be nearly as good as the first.
+const reuseShare = 0.1
 
-// Tokens returns a generator of NSM tokens: JWTs signed with the SVID's key, for the peer as audience.
-func Tokens(s x509svid.Source, maxLifetime time.Duration) token.GeneratorFunc {
-	return spiffejwt.TokenGeneratorFunc(s, maxLifetime)
-}
-
-// reused is a token that has been signed.
-type reused struct {
-	token           string
-	signed, expires time.Time
-	svid            *x509svid.SVID
-}
-
-// Reuse returns a generator that signs a token for an audience only when the one before has used up a tenth of its
-// lifetime or the SVID has been renewed. NSM's tokens name signer, audience and expiration and nothing of the call
-// (SDK package spiffejwt), and no policy asks that a token be new, so two calls may carry the same one.
-func Reuse(s x509svid.Source, generate token.GeneratorFunc, c clock.PassiveClock) token.GeneratorFunc {
-	var mu sync.RWMutex
-	tokens := make(map[string]reused)
+// Tokens returns a generator of NSM tokens: JWTs for the peer as audience, that end with the earlier of the two
+// certificates at the latest. On a bound connection (see [Bind]) they are signed with the key of the SVID that the peer
+// was shown, on others with that of the current one.
+//
+// A connection of a client may outlive its SVID. Then nothing can be right for who checks both the signature and the
+// time, and the current SVID is at least right for who checks the time alone.
+func Tokens(s x509svid.Source, maxLifetime time.Duration, c clock.PassiveClock) token.GeneratorFunc {
+	current := spiffejwt.TokenGeneratorFunc(s, maxLifetime)
 	return func(info credentials.AuthInfo) (string, time.Time, error) {
-		peer, ok := peerOf(info)
-		svid, err := s.GetX509SVID()
-		if !ok || err != nil {
+		bound, ok := info.(*AuthInfo)
+		switch {
+		case !ok:
+			return current(info)
+		case !c.Now().Before(bound.SVID.Certificates[0].NotAfter):
+			return current(bound.TLSInfo)
+		default:
+			return spiffejwt.TokenGeneratorFunc(bound.SVID, maxLifetime)(bound.TLSInfo)
+		}
+	}
+}
+
+// signed is a token.
+type signed struct {
+	token         string
+	from, expires time.Time
+}
+
+// fresh says whether the token has not used up its share yet.
+func (s *signed) fresh(now time.Time) bool {
+	return now.Sub(s.from) < time.Duration(reuseShare*float64(s.expires.Sub(s.from)))
+}
+
+// Reuse returns a generator that signs a token for a bound connection only when the one before has used up a tenth of its
+// lifetime. NSM's tokens name signer, audience and expiration and nothing of the call (SDK package spiffejwt), and no
+// policy asks that a token be new, so two calls may carry the same one. Both ends of the connection, hence signer and
+// audience, are what they are for as long as it lives.
+//
+// Calls share no lock; two at once may both sign.
+func Reuse(generate token.GeneratorFunc, c clock.PassiveClock) token.GeneratorFunc {
+	return func(info credentials.AuthInfo) (string, time.Time, error) {
+		bound, ok := info.(*AuthInfo)
+		if !ok {
 			return generate(info)
 		}
 		now := c.Now()
-		mu.RLock()
-		known, ok := tokens[string(peer)]
-		mu.RUnlock()
-		if ok && known.svid == svid && now.Sub(known.signed) < time.Duration(reuseShare*float64(known.expires.Sub(known.signed))) {
-			return known.token, known.expires, nil
+		if last := bound.last.Load(); last != nil && last.fresh(now) {
+			return last.token, last.expires, nil
 		}
 		tok, expires, err := generate(info)
 		if err != nil {
 			return "", time.Time{}, err
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if len(tokens) >= maxReused {
-			clear(tokens)
-		}
-		tokens[string(peer)] = reused{token: tok, signed: now, expires: expires, svid: svid}
+		bound.last.Store(&signed{token: tok, from: now, expires: expires})
 		return tok, expires, nil
 	}
-}
-
-// peerOf returns what a token for the peer depends on: its certificate, which names it and bounds the expiration.
-func peerOf(info credentials.AuthInfo) ([]byte, bool) {
-	tls, ok := info.(credentials.TLSInfo)
-	if !ok || len(tls.State.PeerCertificates) == 0 {
-		return nil, false
-	}
-	return tls.State.PeerCertificates[0].Raw, true
 }

@@ -18,6 +18,8 @@ import (
 type answer struct {
 	header, trailer metadata.MD
 	err             error
+	// stale says that the call has to be repeated on new connections.
+	stale bool
 	// from is the member that was asked.
 	from *member
 }

@@ -249,7 +249,9 @@ func (f *follower[Q, R]) followMember(ctx context.Context, m *member, owner stri
 		f.awaitIdentities(ctx)
 	}
 	query := f.everything()
-	stream, err := m.open(ctx, f.rpc.fullMethod, shard.Key{Space: f.space}, query, true)
+	c := m.watches.hold()
+	defer c.release()
+	stream, err := open(ctx, c.next(), f.rpc.fullMethod, query)
 	if err != nil {
 		return
 	}

@@ -33,6 +33,12 @@
 //     must register again. Every other watch outlives its members: it is opened elsewhere, what the client
 //     knows already is not sent again, and what vanished meanwhile is reported as deleted.
 //
+// # What is done about certificates
+//
+// Connections to members are replaced when [Proxy.Renew] says so, and at half of what is left of the certificate that the
+// member showed on them. New ones are made beside the old, and these are closed when nothing goes over them any more, so
+// neither a call nor a watch is dropped for it, and calls about one name keep their order.
+//
 // # What is not guaranteed
 //
 // Two calls on one NSE that a client makes at the same time have no order. Responses of different members in

@@ -46,7 +46,7 @@ func (f *failover) skip(name string) bool {
 // do makes one call to the member that serves key, and to others while members can't be reached, as the package
 // comment says. try makes one attempt; what it returns other than a lost answer ends the call. An ordered call is not
 // in flight at a member while another one about its key is in flight elsewhere.
-func (p *Proxy) do(ctx context.Context, key shard.Key, pathIDs []string, ordered bool, try func(context.Context, *member) answer) (answer, error) {
+func (p *Proxy) do(ctx context.Context, key shard.Key, pathIDs []string, ordered bool, try func(context.Context, *member, *conns) answer) (answer, error) {
 	if !p.inFlight.enter() {
 		return answer{}, errOverloaded("here")
 	}
@@ -59,20 +59,28 @@ func (p *Proxy) do(ctx context.Context, key shard.Key, pathIDs []string, ordered
 		if err != nil {
 			return answer{}, err
 		}
+		c := m.calls.hold()
 		if ordered {
-			if busy := p.order.enter(key, m); busy != nil {
+			if busy := p.order.enter(key, c); busy != nil {
+				c.release()
 				if err := await(ctx, busy); err != nil {
 					return answer{}, status.FromContextError(err).Err()
 				}
 				continue
 			}
 		}
-		a, err := p.attempt(ctx, m, try)
+		a, err := p.attempt(ctx, m, c, try)
 		if ordered {
 			p.order.leave(key)
 		}
+		c.release()
 		if err != nil {
 			return answer{}, err
+		}
+		if a.stale {
+			p.metrics.retried(retrySame)
+			p.awaitReplaced(ctx, m, c)
+			continue
 		}
 		if !a.lost() {
 			p.budget.earn()
@@ -102,12 +110,12 @@ type untold struct{ context.Context } //nolint:containedctx // it is one
 func (untold) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
 // attempt makes one attempt, if m has room for it.
-func (p *Proxy) attempt(ctx context.Context, m *member, try func(context.Context, *member) answer) (answer, error) {
+func (p *Proxy) attempt(ctx context.Context, m *member, c *conns, try func(context.Context, *member, *conns) answer) (answer, error) {
 	if !m.inFlight.enter() {
 		return answer{}, errOverloaded("at member " + m.Name)
 	}
 	defer m.inFlight.leave()
-	a := try(ctx, m)
+	a := try(ctx, m, c)
 	a.from = m
 	return a, nil
 }

@@ -86,8 +86,8 @@ func (f *finder[Q, R]) list(ctx context.Context, query Q) (list[R], error) {
 	}
 	var l list[R]
 	key := f.key(query)
-	_, err := f.proxy.do(ctx, key, nil, f.queryName(query) != "", func(ctx context.Context, m *member) answer {
-		l = f.listMember(ctx, m, key, query)
+	_, err := f.proxy.do(ctx, key, nil, f.queryName(query) != "", func(ctx context.Context, m *member, c *conns) answer {
+		l = f.listOver(ctx, c, m, key, query)
 		return l.answer
 	})
 	return l, err
@@ -103,10 +103,16 @@ func (f *finder[Q, R]) key(query Q) shard.Key {
 
 // listMember reads the whole answer of one member.
 func (f *finder[Q, R]) listMember(ctx context.Context, m *member, key shard.Key, query Q) list[R] {
+	c := m.calls.hold()
+	defer c.release()
+	return f.listOver(ctx, c, m, key, query)
+}
+
+func (f *finder[Q, R]) listOver(ctx context.Context, c *conns, m *member, key shard.Key, query Q) list[R] {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l := list[R]{member: m.Name}
-	stream, err := m.open(ctx, f.rpc.fullMethod, key, query, false)
+	stream, err := open(ctx, c.of(key), f.rpc.fullMethod, query)
 	if err != nil {
 		l.err = err
 		return l

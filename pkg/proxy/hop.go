@@ -37,13 +37,20 @@ type Hop struct {
 	// Authorize says whether a call about key may go on; nil means that all may. owner says whether a SPIFFE ID is that
 	// of who registered the key. An error goes back to the caller as it is.
 	Authorize func(ctx context.Context, call Authorization) error
+	// Accept says whether the answer of a member to a Register or Unregister may be passed on; nil means that all may. The
+	// path is the one that came back, and the peer in ctx is the member. An error goes back to the caller as it is. What
+	// was registered then is unregistered again, unless it had been there before: that is what the SDK's client element
+	// authorize does. Before an answer is refused, the call is repeated once on new connections to the member, in case
+	// that its certificate was renewed.
+	Accept func(ctx context.Context, answer Authorization) error
 }
 
-// Authorization is what there is to know about a call that asks to go on.
+// Authorization is what there is to know about a call that asks to go on, or an answer that asks to come back.
 type Authorization struct {
 	// Key is what the call is about.
 	Key shard.Key
-	// Path is the path of the call, the proxy's own segment at Path.Index; empty if the call came without one.
+	// Path is the path of the call or the answer, the proxy's own segment at Path.Index; empty if the call came without
+	// one.
 	Path *grpcmetadata.Path
 	// OwnedBy says what the directory knows about whether a SPIFFE ID registered the key.
 	OwnedBy func(id string) shard.Ownership

@@ -7,6 +7,7 @@ import (
 	"crypto/ecdsa"
 	"encoding/json"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +17,6 @@ import (
 	sdkauthorize "github.com/networkservicemesh/sdk/pkg/registry/common/authorize"
 	"github.com/networkservicemesh/sdk/pkg/registry/common/grpcmetadata"
 	"github.com/networkservicemesh/sdk/pkg/tools/log"
-	"github.com/networkservicemesh/sdk/pkg/tools/opa"
 	"github.com/networkservicemesh/sdk/pkg/tools/spiffejwt"
 	"github.com/networkservicemesh/sdk/pkg/tools/token"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
@@ -53,14 +53,25 @@ func serverPolicies() []string {
 	return []string{"etc/nsm/opa/common/.*.rego", "etc/nsm/opa/registry/.*.rego", "etc/nsm/opa/server/.*.rego"}
 }
 
+// clientPolicies are the default of registry-k8s for what it is a client of.
+func clientPolicies() []string {
+	return []string{"etc/nsm/opa/common/.*.rego", "etc/nsm/opa/registry/.*.rego", "etc/nsm/opa/client/.*.rego"}
+}
+
 // mesh is a trust domain.
-type mesh struct{ authority *workloadtest.Authority }
+type mesh struct {
+	authority *workloadtest.Authority
+	// clientPolicies check what members answer.
+	clientPolicies []string
+	// serverOptions are those of its fronts, on top of what they need.
+	serverOptions []grpc.ServerOption
+}
 
 func newMesh(tb testing.TB) mesh {
 	tb.Helper()
 	a, err := workloadtest.NewAuthority("k8s.nsm")
 	require.NoError(tb, err)
-	return mesh{a}
+	return mesh{authority: a, clientPolicies: clientPolicies()}
 }
 
 // party is a workload of the mesh.
@@ -106,9 +117,16 @@ type received struct {
 type hopMember struct {
 	shard.Member
 	party
+	*wire
+	// reader is a connection of somebody who reads what the member has.
+	reader *grpc.ClientConn
 
 	mu    sync.Mutex
 	calls []received
+	// finds is the metadata of the Finds.
+	finds []metadata.MD
+	// busy lets no call end until it is closed; nil does not.
+	busy chan struct{}
 }
 
 // last is the call that came last.
@@ -131,36 +149,130 @@ func (m *hopMember) note(ctx context.Context, req any, info *grpc.UnaryServerInf
 	if message, ok := req.(proto.Message); ok && info.FullMethod != "/grpc.health.v1.Health/Check" {
 		m.mu.Lock()
 		m.calls = append(m.calls, received{method: info.FullMethod, md: md.Copy(), request: proto.CloneOf(message)})
+		busy := m.busy
 		m.mu.Unlock()
+		if busy != nil {
+			<-busy
+		}
 	}
 	return handler(log.WithLog(ctx, log.Empty()), req)
+}
+
+func (m *hopMember) noteFind(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	md, _ := metadata.FromIncomingContext(stream.Context())
+	m.mu.Lock()
+	m.finds = append(m.finds, md.Copy())
+	m.mu.Unlock()
+	return handler(srv, stream)
+}
+
+// lastFind is the metadata of the Find that came last.
+func (m *hopMember) lastFind(tb testing.TB) metadata.MD {
+	tb.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	require.NotEmpty(tb, m.finds)
+	return m.finds[len(m.finds)-1]
 }
 
 // member starts a member with these policies.
 func (m mesh) member(tb testing.TB, name string, policies ...string) *hopMember {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(log.WithLog(context.Background(), log.Empty()))
-	result := &hopMember{party: m.party(tb, name)}
+	result := &hopMember{party: m.party(tb, name), wire: newWire(tb)}
 	registry := memory.NewServer(ctx, result.sign,
 		memory.WithAuthorizeNSERegistryServer(sdkauthorize.NewNetworkServiceEndpointRegistryServer(sdkauthorize.WithPolicies(policies...))),
 		memory.WithAuthorizeNSRegistryServer(sdkauthorize.NewNetworkServiceRegistryServer(sdkauthorize.WithPolicies(policies...))),
 	)
-	result.Member = shard.Member{Name: name, UID: name, Addrs: []string{serveHop(tb, result.party, registry.Register, grpc.UnaryInterceptor(result.note))}}
+	serveHop(tb, result.wire, identity.ServerCredentials(result.party), registry.Register,
+		grpc.UnaryInterceptor(result.note), grpc.StreamInterceptor(result.noteFind))
+	result.Member = shard.Member{Name: name, UID: name, Addrs: []string{result.wire.Addr().String()}}
+	result.reader = m.client(tb, "reader").dial(tb, result.Addrs[0])
 	tb.Cleanup(cancel)
 	return result
 }
 
-// serveHop serves with mutual TLS as who.
-func serveHop(tb testing.TB, who party, register func(*grpc.Server), options ...grpc.ServerOption) (addr string) {
+// serveHop serves on w with these credentials.
+func serveHop(tb testing.TB, w *wire, creds credentials.TransportCredentials, register func(*grpc.Server), options ...grpc.ServerOption) {
 	tb.Helper()
-	s := grpc.NewServer(append(options, grpc.Creds(identity.ServerCredentials(who)))...)
+	s := grpc.NewServer(append(options, grpc.Creds(creds))...)
 	register(s)
+	served := make(chan struct{})
+	go func() { defer close(served); _ = s.Serve(w) }()
+	tb.Cleanup(func() { s.Stop(); <-served })
+}
+
+// wire is a listener that can be cut, and that knows its connections.
+type wire struct {
+	net.Listener
+
+	mu   sync.Mutex
+	open map[net.Conn]struct{}
+	down bool
+}
+
+func newWire(tb testing.TB) *wire {
+	tb.Helper()
 	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(tb, err)
-	served := make(chan struct{})
-	go func() { defer close(served); _ = s.Serve(l) }()
-	tb.Cleanup(func() { s.Stop(); <-served })
-	return l.Addr().String()
+	tb.Cleanup(func() { _ = l.Close() })
+	return &wire{Listener: l, open: make(map[net.Conn]struct{})}
+}
+
+// wired is a connection of a wire.
+type wired struct {
+	net.Conn
+	of *wire
+}
+
+func (c *wired) Close() error {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	delete(c.of.open, c)
+	return c.Conn.Close()
+}
+
+func (w *wire) Accept() (net.Conn, error) {
+	for {
+		raw, err := w.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &wired{raw, w}
+		w.mu.Lock()
+		down := w.down
+		if !down {
+			w.open[c] = struct{}{}
+		}
+		w.mu.Unlock()
+		if !down {
+			return c, nil
+		}
+		_ = raw.Close()
+	}
+}
+
+// cut ends all connections and takes no new ones until it is mended.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.down = true
+	for c := range w.open {
+		_ = c.(*wired).Conn.Close()
+	}
+}
+
+func (w *wire) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.down = false
+}
+
+// connections is how many there are.
+func (w *wire) connections() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.open)
 }
 
 // hopFront is a proxy that is a hop of a mesh.
@@ -176,16 +288,24 @@ type hopFront struct {
 func (m mesh) front(tb testing.TB, o proxy.Options, policies []string, members ...*hopMember) *hopFront {
 	tb.Helper()
 	f := &hopFront{party: m.party(tb, "registry-lb")}
+	f.sign = identity.Reuse(identity.Tokens(f, 10*time.Minute, clock.RealClock{}), clock.RealClock{})
 	core, logs := observer.New(zapcore.DebugLevel)
 	f.logs = logs
 	o.Log = zap.New(core)
-	o.DialOptions = []grpc.DialOption{
-		grpc.WithTransportCredentials(identity.ClientCredentials(f, nil)),
-		grpc.WithPerRPCCredentials(token.NewPerRPCCredentials(identity.Reuse(f, f.sign, clock.RealClock{}))),
+	if o.ProbeTimeout == 0 {
+		o.ProbeTimeout = patience // a member on a busy machine is not to be taken for one that hangs
 	}
-	checker, err := policy.New(policies, clock.RealClock{})
+	o.DialOptions = []grpc.DialOption{
+		grpc.WithTransportCredentials(identity.Bind(f, func(s identity.SVIDs) credentials.TransportCredentials {
+			return identity.ClientCredentials(s, nil)
+		})),
+		grpc.WithPerRPCCredentials(token.NewPerRPCCredentials(f.sign)),
+	}
+	callers, err := policy.New(policies, clock.RealClock{})
 	require.NoError(tb, err)
-	o.Hop = &proxy.Hop{Tokens: f.sign, Authorize: authorizeBy(checker)}
+	answers, err := policy.New(m.clientPolicies, clock.RealClock{})
+	require.NoError(tb, err)
+	o.Hop = &proxy.Hop{Tokens: f.sign, Authorize: checkBy(callers, policy.Server), Accept: checkBy(answers, policy.Client)}
 	p, err := proxy.New(o)
 	require.NoError(tb, err)
 	f.Proxy = p
@@ -193,10 +313,13 @@ func (m mesh) front(tb testing.TB, o proxy.Options, policies []string, members .
 	done := make(chan struct{})
 	go func() { defer close(done); _ = p.Run(ctx) }()
 	tb.Cleanup(func() { cancel(); <-done })
-	f.addr = serveHop(tb, f.party, func(s *grpc.Server) { p.Register(s, health.NewServer()) }, append(proxy.ServerOptions(),
+	w := newWire(tb)
+	f.addr = w.Addr().String()
+	serveHop(tb, w, identity.Bind(f, identity.ServerCredentials), func(s *grpc.Server) { p.Register(s, health.NewServer()) }, slices.Concat(proxy.ServerOptions(), []grpc.ServerOption{
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 			return handler(log.WithLog(ctx, logging.SDK(o.Log)), req)
-		}))...)
+		}),
+	}, m.serverOptions)...)
 	described := make([]shard.Member, 0, len(members))
 	for _, m := range members {
 		described = append(described, m.Member)
@@ -218,12 +341,12 @@ func (f *hopFront) identified(tb testing.TB) {
 	}, patience, tick)
 }
 
-// authorizeBy checks calls as the policies say.
-func authorizeBy(checker *policy.Checker) func(context.Context, proxy.Authorization) error {
+// checkBy checks calls or answers as the policies say.
+func checkBy(checker *policy.Checker, side policy.Side) func(context.Context, proxy.Authorization) error {
 	return func(ctx context.Context, call proxy.Authorization) error {
-		in := policy.Input{Name: call.Key.Name, Path: call.Path}
+		in := policy.Input{Side: side, Name: call.Key.Name, Path: call.Path}
 		if p, ok := peer.FromContext(ctx); ok {
-			in.Certificate = opa.ParseX509Cert(p.AuthInfo)
+			in.Certificate = identity.Certificate(p.AuthInfo)
 		}
 		id := policy.Subject(call.Path)
 		switch call.OwnedBy(id) {

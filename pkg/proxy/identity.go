@@ -29,7 +29,9 @@ func (p *Proxy) introduce(ctx context.Context, m *member) bool {
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(markOwn(ctx, "introduction"), pathHeader, "{}")
 	nse := &registry.NetworkServiceEndpoint{Name: introduction}
-	a := m.invokeOn(ctx, m.calls[0], "/"+nseKind().service+"/"+methodUnregister, nse, new(emptypb.Empty))
+	c := m.calls.hold()
+	defer c.release()
+	a := invoke(ctx, c.list[0], "/"+nseKind().service+"/"+methodUnregister, nse, new(emptypb.Empty))
 	if a.lost() || ctx.Err() != nil {
 		return false
 	}
@@ -62,9 +64,18 @@ func idFromPath(header metadata.MD) string {
 	return claims.Subject
 }
 
+// tlsOf returns what TLS knows about a member. Credentials may wrap it in an AuthInfo of their own that has a method TLS.
+func tlsOf(info credentials.AuthInfo) (tls credentials.TLSInfo, ok bool) {
+	if wrapped, ok := info.(interface{ TLS() credentials.TLSInfo }); ok {
+		return wrapped.TLS(), true
+	}
+	tls, ok = info.(credentials.TLSInfo)
+	return tls, ok
+}
+
 // idFromTLS returns the SPIFFE ID in the certificate of a member, empty without TLS.
 func idFromTLS(info credentials.AuthInfo) string {
-	if tls, ok := info.(credentials.TLSInfo); ok && tls.SPIFFEID != nil {
+	if tls, ok := tlsOf(info); ok && tls.SPIFFEID != nil {
 		return tls.SPIFFEID.String()
 	}
 	return ""

@@ -29,10 +29,10 @@ func (o *order) lanes() int {
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		members := []*member{new(member), new(member), new(member)}
+		members := []*conns{new(conns), new(conns), new(conns)}
 		keys := []shard.Key{shard.NSEKey("one"), shard.NSKey("one"), shard.NSEKey("two")}
 		o := newOrder()
-		at := make(map[shard.Key]*member)
+		at := make(map[shard.Key]*conns)
 		calls := make(map[shard.Key]int)
 		waits := make(map[shard.Key][]<-chan struct{})
 		t.Repeat(map[string]func(*rapid.T){
@@ -83,7 +83,7 @@ func TestLanes(t *testing.T) {
 }
 
 func TestEnteringAFreeLaneAllocatesNothing(t *testing.T) {
-	o, key, m := newOrder(), shard.NSEKey("name"), new(member)
+	o, key, m := newOrder(), shard.NSEKey("name"), new(conns)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		o.enter(key, m)
 		o.leave(key)
@@ -113,14 +113,14 @@ func TestMemberHasNoMoreRoom(t *testing.T) {
 	require.NoError(t, err)
 	m := &member{Member: shard.Member{Name: "a"}, inFlight: gate{limit: 1}}
 	other := &member{Member: shard.Member{Name: "b"}, inFlight: gate{limit: 1}}
-	a, err := p.attempt(t.Context(), m, func(ctx context.Context, _ *member) answer {
-		_, err := p.attempt(ctx, m, func(context.Context, *member) answer {
+	a, err := p.attempt(t.Context(), m, nil, func(ctx context.Context, _ *member, _ *conns) answer {
+		_, err := p.attempt(ctx, m, nil, func(context.Context, *member, *conns) answer {
 			t.Error("the member was asked")
 			return answer{}
 		})
 		require.Equal(t, codes.ResourceExhausted, status.Code(err))
 		require.ErrorContains(t, err, "too many calls in flight at member a, try again in 500ms")
-		_, err = p.attempt(ctx, other, func(context.Context, *member) answer { return answer{} })
+		_, err = p.attempt(ctx, other, nil, func(context.Context, *member, *conns) answer { return answer{} })
 		require.NoError(t, err, "another member has room")
 		return answer{}
 	})

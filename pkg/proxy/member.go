@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
@@ -56,10 +56,10 @@ const (
 type member struct {
 	shard.Member
 
-	calls   []*grpc.ClientConn
-	watches []*grpc.ClientConn
-	// nextWatch spreads watches over their connections.
-	nextWatch atomic.Uint32
+	// calls are the connections for unary calls and lists, watches those for watches.
+	calls, watches current
+	// aged holds a value when the connections shall be replaced by new ones.
+	aged chan struct{}
 	// inFlight bounds and counts the calls that wait for the member's answer.
 	inFlight gate
 	// doubted holds a value when a call found the member unreachable, so that it is probed at once.
@@ -76,9 +76,11 @@ type member struct {
 	// joined members have their place in the ring; failed ones have been replaced because they did not answer. They
 	// belong to who holds the lock, too.
 	joined, failed bool
-	// life is done when the member is no longer one of the set.
-	life context.Context //nolint:containedctx // it is the member's own life, not that of a call
-	end  context.CancelFunc
+	// life is done when the member is no longer one of the set. closed is closed when its connections are.
+	life   context.Context //nolint:containedctx // it is the member's own life, not that of a call
+	end    context.CancelFunc
+	closed chan struct{}
+	once   sync.Once
 }
 
 // newMember prepares connections to m and starts to connect; it does not wait.
@@ -90,23 +92,31 @@ func newMember(m shard.Member, dialOptions []grpc.DialOption) (*member, error) {
 		Member:     m,
 		inFlight:   gate{limit: DefaultMaxMemberCalls},
 		doubted:    make(chan struct{}, 1),
+		aged:       make(chan struct{}, 1),
 		identified: make(chan struct{}),
+		closed:     make(chan struct{}),
 	}
+	calls, watches, err := result.newConns(dialOptions)
+	if err != nil {
+		return nil, err
+	}
+	result.calls.Store(calls)
+	result.watches.Store(watches)
 	result.life, result.end = context.WithCancel(context.Background())
-	for i := range callConns + watchConns {
-		conn, err := dial(m.Addrs, dialOptions)
-		if err != nil {
-			result.close()
-			return nil, fmt.Errorf("prepare a connection to member %q at %v: %w", m.Name, m.Addrs, err)
-		}
-		if i < callConns {
-			result.calls = append(result.calls, conn)
-		} else {
-			result.watches = append(result.watches, conn)
-		}
-	}
-	result.calls[0].Connect()
+	calls.list[0].Connect()
 	return result, nil
+}
+
+// newConns prepares a set of connections.
+func (m *member) newConns(dialOptions []grpc.DialOption) (calls, watches *conns, err error) {
+	if calls, err = newConns(&m.Member, callConns, dialOptions); err != nil {
+		return nil, nil, err
+	}
+	if watches, err = newConns(&m.Member, watchConns, dialOptions); err != nil {
+		calls.close()
+		return nil, nil, err
+	}
+	return calls, watches, nil
 }
 
 func dial(addrs []string, dialOptions []grpc.DialOption) (*grpc.ClientConn, error) {
@@ -155,21 +165,15 @@ func (m *member) hasLeft() bool { return m.life.Err() != nil }
 
 // reachable is false while the connection for key is known to be broken.
 func (m *member) reachable(key shard.Key) bool {
-	return m.callConn(key).GetState() != connectivity.TransientFailure
+	return m.calls.Load().of(key).GetState() != connectivity.TransientFailure
 }
 
 // close ends all connections, and with them all calls in flight.
 func (m *member) close() {
 	m.end()
-	for _, conn := range slices.Concat(m.calls, m.watches) {
-		_ = conn.Close() // the only error is that it was closed before
-	}
-}
-
-// callConn gives calls of one key one connection, so that they reach the member in the order in which they
-// were sent.
-func (m *member) callConn(key shard.Key) *grpc.ClientConn {
-	return m.calls[xxhash.Sum64String(key.Name)%uint64(len(m.calls))]
+	m.once.Do(func() { close(m.closed) })
+	m.calls.Load().close()
+	m.watches.Load().close()
 }
 
 // doubt has the member probed at once.
@@ -180,23 +184,15 @@ func (m *member) doubt() {
 	}
 }
 
-// invoke makes one unary call about key.
-func (m *member) invoke(ctx context.Context, method string, key shard.Key, req, resp proto.Message) answer {
-	return m.invokeOn(ctx, m.callConn(key), method, req, resp)
-}
-
-func (m *member) invokeOn(ctx context.Context, conn *grpc.ClientConn, method string, req, resp proto.Message, opts ...grpc.CallOption) answer {
+// invoke makes one unary call.
+func invoke(ctx context.Context, conn *grpc.ClientConn, method string, req, resp proto.Message, opts ...grpc.CallOption) answer {
 	var a answer
 	a.err = conn.Invoke(ctx, method, req, resp, append(opts, grpc.Header(&a.header), grpc.Trailer(&a.trailer))...)
 	return a
 }
 
-// open opens a stream on which the member answers query. The stream ends when ctx does.
-func (m *member) open(ctx context.Context, method string, key shard.Key, query proto.Message, watch bool) (grpc.ClientStream, error) {
-	conn := m.callConn(key)
-	if watch {
-		conn = m.watches[m.nextWatch.Add(1)%uint32(len(m.watches))]
-	}
+// open opens a stream on which a member answers query. The stream ends when ctx does.
+func open(ctx context.Context, conn *grpc.ClientConn, method string, query proto.Message) (grpc.ClientStream, error) {
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
 	if err != nil {
 		return nil, err

@@ -121,6 +121,7 @@ func (p *Proxy) admit(before *roster, described shard.Member) (*member, error) {
 		m.joined = known.joined
 	}
 	p.startProbes(m)
+	p.startRenewals(m)
 	p.joinLater(m)
 	return m, nil
 }
@@ -164,6 +165,7 @@ func (p *Proxy) suspect(m *member, reason string) {
 		again.suspect, again.reason = true, reason
 		after[m.Name] = again
 		p.startProbes(again)
+		p.startRenewals(again)
 		return true
 	})
 }
@@ -211,6 +213,8 @@ func (p *Proxy) publish(before *roster, after map[string]*member) {
 			joining = append(joining, m.Member)
 		}
 	}
+	// Before anybody follows them: a listing that is complete before it is expected would be waited for in vain.
+	p.directory.expect(current.all)
 	// A call first asks the table for a route and then the roster for the member, so the roster has to have each
 	// member that the table can name.
 	transition := newRoster(both)

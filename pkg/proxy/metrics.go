@@ -163,6 +163,7 @@ func (m *metrics) membersSet(now time.Time, counts map[State]int, desperate bool
 
 // rpc is one method of a registry service, with its counters at hand.
 type rpc struct {
+	service, method string
 	// fullMethod is the name as gRPC writes it, "/service/method".
 	fullMethod string
 	codes      [codes.Unauthenticated + 1]prometheus.Counter
@@ -171,6 +172,8 @@ type rpc struct {
 
 func (m *metrics) rpc(service, method string) *rpc {
 	r := &rpc{
+		service:    service,
+		method:     method,
 		fullMethod: "/" + service + "/" + method,
 		duration:   m.durations.WithLabelValues(service, method),
 	}

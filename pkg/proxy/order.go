@@ -16,7 +16,8 @@ const orderShards = 256
 
 // order keeps two calls about one key from being in flight at two members at once (guarantee G3). Calls to one member
 // go side by side: they use one connection, and the member has a queue of its own for each NSE. A call to another
-// member waits until those in flight have ended. Keys without a call in flight cost nothing.
+// member, or to the same one over connections that have replaced others, waits until those in flight have ended. Keys
+// without a call in flight cost nothing.
 type order struct {
 	shards [orderShards]orderShard
 }
@@ -30,8 +31,8 @@ type orderShard struct {
 
 // lane is where the calls about one key are in flight.
 type lane struct {
-	member *member
-	calls  int
+	conns *conns
+	calls int
 	// free is closed when the last of the calls has ended, if anybody waits for it.
 	free chan struct{}
 }
@@ -48,9 +49,9 @@ func (o *order) shard(key shard.Key) *orderShard {
 	return &o.shards[xxhash.Sum64String(key.Name)%orderShards]
 }
 
-// enter notes a call about key to m. If others are in flight elsewhere it notes nothing and returns what is closed when
+// enter notes a call about key over c. If others are in flight elsewhere it notes nothing and returns what is closed when
 // they have ended; then the caller has to look where the key goes now, and try again.
-func (o *order) enter(key shard.Key, m *member) (wait <-chan struct{}) {
+func (o *order) enter(key shard.Key, c *conns) (wait <-chan struct{}) {
 	s := o.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,9 +62,9 @@ func (o *order) enter(key shard.Key, m *member) (wait <-chan struct{}) {
 			l = new(lane)
 		}
 		s.spare = nil
-		l.member = m
+		l.conns = c
 		s.lanes[key] = l
-	case l.member != m:
+	case l.conns != c:
 		if l.free == nil {
 			l.free = make(chan struct{})
 		}

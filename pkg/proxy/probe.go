@@ -38,12 +38,13 @@ func (p *Proxy) startProbes(m *member) {
 // can't do this: by default servers close connections that ping more often than every five minutes.
 func (p *Proxy) probe(m *member) {
 	missed := 0
+	var ageing ageing
 	// The first question comes soon, because it also asks for the member's identity, and at random, lest the members of
 	// a big set are all asked in one instant.
 	pause := time.Duration(p.options.Rand() * float64(min(firstProbe, p.options.ProbeInterval)))
 	for p.pauseProbe(m, pause) {
 		began := p.options.Clock.Now()
-		err := p.check(m)
+		err := p.check(m, &ageing)
 		switch {
 		case err == nil:
 			missed = 0
@@ -81,17 +82,22 @@ func (p *Proxy) pauseProbe(m *member, d time.Duration) bool {
 
 // check asks m once. Whatever a member itself answers says that it is alive, except that it is not serving: registries
 // of old releases don't know the question.
-func (p *Proxy) check(m *member) error {
+func (p *Proxy) check(m *member, ageing *ageing) error {
 	ctx, cancel := context.WithTimeout(markOwn(m.life, "probe"), p.options.ProbeTimeout)
 	defer cancel()
 	var who peer.Peer
 	resp := new(grpc_health_v1.HealthCheckResponse)
-	a := m.invokeOn(ctx, m.calls[0], grpc_health_v1.Health_Check_FullMethodName, new(grpc_health_v1.HealthCheckRequest), resp, grpc.Peer(&who))
+	c := m.calls.hold()
+	defer c.release()
+	a := invoke(ctx, c.list[0], grpc_health_v1.Health_Check_FullMethodName, new(grpc_health_v1.HealthCheckRequest), resp, grpc.Peer(&who))
 	switch {
 	case a.err == nil && resp.GetStatus() == grpc_health_v1.HealthCheckResponse_NOT_SERVING:
 		return status.Error(codes.Unavailable, "it says that it is not serving")
 	case a.err == nil || a.answered():
 		p.identify(m, who.AuthInfo)
+		if ageing.due(p.options.Clock.Now(), c, who.AuthInfo) {
+			m.age()
+		}
 		return nil
 	default:
 		return a.err

@@ -23,9 +23,13 @@ func (p *Proxy) unary(ctx context.Context, r *rpc, key shard.Key, pathIDs []stri
 		}
 		pathIDs = routeIDs(ctx, pathIDs)
 	}
-	a, err := p.do(out, key, pathIDs, true, func(ctx context.Context, m *member) answer {
-		a := m.invoke(ctx, r.fullMethod, key, req, resp)
-		if a.err == nil {
+	q := &asking{rpc: r, key: key, req: req, resp: resp}
+	if p.accepts() {
+		q.owner = p.table.OwnerOf(key)
+	}
+	a, err := p.do(out, key, pathIDs, true, func(ctx context.Context, m *member, c *conns) answer {
+		a := p.ask(ctx, q, m, c)
+		if a.err == nil && !a.stale {
 			// While the call still counts as one in flight: the next one about the key has to find what this one tells.
 			learn(m)
 		}

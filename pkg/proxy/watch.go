@@ -353,7 +353,9 @@ func (w *watch[Q, R]) feed(ctx context.Context, m *member, owner string, skip fu
 
 	w.upstreams.Inc()
 	defer w.upstreams.Dec()
-	stream, err := m.open(ctx, w.rpc.fullMethod, w.key, w.query, true)
+	c := m.watches.hold()
+	defer c.release()
+	stream, err := open(ctx, c.next(), w.rpc.fullMethod, w.query)
 	if err != nil {
 		end.err = err
 		return end

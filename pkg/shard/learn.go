@@ -135,11 +135,33 @@ const (
 // OwnedBy returns whether the living key k belongs to the SPIFFE ID. The directory keeps 64 bits in place of the ID,
 // with a seed of its own in each process: an impostor can't find an ID that passes for another one.
 func (t *Table) OwnedBy(k Key, id string) Ownership {
+	return t.OwnerOf(k).Is(id)
+}
+
+// OwnerOf returns who owns the living key k now, to be compared with SPIFFE IDs at any later time.
+func (t *Table) OwnerOf(k Key) KeyOwner {
 	e, ok := t.holders.get(k)
+	if !ok || e.dead {
+		return KeyOwner{table: t}
+	}
+	return KeyOwner{table: t, hash: e.owner}
+}
+
+// KeyOwner is who owned a key when its table was asked. It does not change.
+type KeyOwner struct {
+	table *Table
+	hash  uint64 // 0: not known
+}
+
+// Known is false if the key was not in the directory, or its owner was not known.
+func (o KeyOwner) Known() bool { return o.hash != 0 }
+
+// Is says whether it is the one with this SPIFFE ID.
+func (o KeyOwner) Is(id string) Ownership {
 	switch {
-	case !ok || e.dead || e.owner == 0:
+	case !o.Known():
 		return OwnerUnknown
-	case e.owner == t.holders.ownerHash(id):
+	case o.hash == o.table.holders.ownerHash(id):
 		return Owner
 	default:
 		return NotOwner

@@ -533,3 +533,28 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 	require.Equal(t, []string{"r-0", "r-1"}, table.Ring().Members())
 	require.Equal(t, []string{"r-0", "r-1", "r-2", "r-3"}, slices.Sorted(maps.Keys(table.KeysByMember())))
 }
+
+// An owner that was asked for stays what it was, whatever becomes of the key.
+func TestOwnerOfIsASnapshot(t *testing.T) {
+	t.Parallel()
+	table, key := NewTable(clocktesting.NewFakePassiveClock(epoch)), NSEKey("name")
+	table.SetMembers([]Member{{Name: "a"}}, nil)
+	before := table.OwnerOf(key)
+	table.Registered(key, Registration{Member: "a", Owner: "spiffe://owner"})
+	during := table.OwnerOf(key)
+	table.Unregistered(key)
+	after := table.OwnerOf(key)
+	for _, row := range []struct {
+		name          string
+		owner         KeyOwner
+		owns, another Ownership
+	}{
+		{"before", before, OwnerUnknown, OwnerUnknown},
+		{"during", during, Owner, NotOwner},
+		{"after", after, OwnerUnknown, OwnerUnknown},
+	} {
+		require.Equal(t, row.owns, row.owner.Is("spiffe://owner"), row.name)
+		require.Equal(t, row.another, row.owner.Is("spiffe://another"), row.name)
+		require.Equal(t, row.owns != OwnerUnknown, row.owner.Known(), row.name)
+	}
+}

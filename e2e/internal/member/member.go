@@ -21,6 +21,8 @@ const drainTime = 200 * time.Millisecond
 type Options struct {
 	// Name is that of the pod, UID that of its life.
 	Name, UID string
+	// Address is the host:port to listen on; empty means a free port of 127.0.0.1.
+	Address string
 	// SPIFFEID is what the member writes into path_ids; empty means [ID] of its name.
 	SPIFFEID string
 	// Registry makes the chains.
@@ -42,17 +44,20 @@ type Member struct {
 	served sync.WaitGroup
 }
 
-// Start starts a member that listens on a free port of the loopback interface.
+// Start starts a member; it listens before Start returns.
 func Start(options Options) (*Member, error) {
 	if options.SPIFFEID == "" {
 		options.SPIFFEID = ID(options.Name)
+	}
+	if options.Address == "" {
+		options.Address = "127.0.0.1:0"
 	}
 	token, err := Token(options.SPIFFEID)
 	if err != nil {
 		return nil, fmt.Errorf("make a token for member %s: %w", options.Name, err)
 	}
 	ctx, cancel := context.WithCancel(silent(context.Background()))
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", options.Address)
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("listen for member %s: %w", options.Name, err)
