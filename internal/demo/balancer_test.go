@@ -30,7 +30,8 @@ func TestBalancerIsConfiguredAsByTheEnvironment(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 	// What is no matter of the demo: its log is its own, nothing is profiled, and without TLS nobody is checked.
-	want.LogFormat, want.PprofListenOn, want.RegistryServerPolicies = "", "", nil
+	want.LogFormat, want.PprofListenOn = "", ""
+	want.RegistryServerPolicies, want.RegistryClientPolicies = nil, nil
 	require.Equal(t, want, b.config())
 }
 
