@@ -219,7 +219,6 @@ func (p *Proxy) publish(before *roster, after map[string]*member) {
 	// member that the table can name.
 	transition := newRoster(both)
 	transition.transition = true
-	p.directory.expect(current.all)
 	p.roster.Store(transition)
 	p.table.SetMembers(live, joining)
 	for _, m := range current.all {
