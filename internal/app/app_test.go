@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,13 +71,18 @@ func startRegistry(t *testing.T) (string, *slowness) {
 	return l.Addr().String(), slow
 }
 
-// freeAddr is an address that nobody listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
+// given counts the addresses that were given away.
+var given atomic.Uint32
+
+// freeAddr is an address of the loopback network that nobody listens on, now or later: the host is of this process alone,
+// and the port is below those that the kernel chooses. One that was free a moment ago may be another's by now.
+func freeAddr() string {
+	const (
+		firstPort, ports = 20_000, 10_000
+		firstNet, nets   = 64, 128
+	)
+	pid, n := os.Getpid(), given.Add(1)
+	return fmt.Sprintf("127.%d.%d.%d:%d", firstNet+pid/ports%nets, n>>8&0xff, n&0xff, firstPort+pid%ports)
 }
 
 // running is the application while it runs.
@@ -98,8 +104,8 @@ func configFor(t *testing.T, members ...string) *config.Config {
 	spec, err := endpoints.ParseSpec("file://" + file)
 	require.NoError(t, err)
 	return &config.Config{
-		ListenOn:         config.ListenAddrs{{Network: "tcp", Address: freeAddr(t)}},
-		AdminListenOn:    config.ListenAddr{Network: "tcp", Address: freeAddr(t)},
+		ListenOn:         config.ListenAddrs{{Network: "tcp", Address: freeAddr()}},
+		AdminListenOn:    config.ListenAddr{Network: "tcp", Address: freeAddr()},
 		Backends:         config.Backends{Spec: spec},
 		Store:            "shared",
 		TLS:              config.TLSInsecure,
@@ -284,7 +290,7 @@ func TestEndedBeforeItBegan(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, addr := range []*string{&cfg.AdminListenOn.Address, &cfg.ListenOn[0].Address} {
-		*addr = freeAddr(t)
+		*addr = freeAddr()
 	}
 	err := app.Run(ctx, cfg, zaptest.NewLogger(t))
 	if err != nil {
