@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// patience is how long is waited for what must come. Nothing takes that long unless it is broken.
-	patience = 3 * time.Second
+	// patience is how long is waited for what must come. Nothing takes that long unless it is broken: a registry-lb that
+	// waits for what will not come is ready after 15 s.
+	patience = 10 * time.Second
 	tick     = time.Millisecond
 )
 

@@ -3,11 +3,13 @@
 package model_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/networkservicemesh/registry-lb/pkg/proxy"
+	"github.com/networkservicemesh/registry-lb/pkg/shard"
 )
 
 // eachStore runs a scenario with members of both kinds.
@@ -118,4 +120,50 @@ func TestAMemberComesBackUnderItsName(t *testing.T) {
 		require.NoError(t, w.check())
 		require.NoError(t, w.audit())
 	})
+}
+
+// The second balancer hears of a newcomer five seconds later than the first one, for which its delay of joining is over
+// by then: as much as views may differ, and more than the delay.
+func TestANewcomerThatOnlyOneBalancerKnows(t *testing.T) {
+	t.Parallel()
+	w, err := newWorld(setting{store: proxy.SharedStore, members: 2, balancers: 2, endpoints: 40})
+	require.NoError(t, err)
+	defer w.close()
+	first, second := w.balancers[0], w.balancers[1]
+	w.delays = []int{0, 1}
+	require.NoError(t, w.scaleUp())
+	newcomer, moved := "registry-2", 0
+	for _, e := range w.endpoints {
+		require.NoError(t, w.register(first, e))
+		if e.holder.Name == newcomer {
+			moved++
+		}
+	}
+	require.Positive(t, moved)
+
+	// A call about a key of the newcomer waits for it, if the event was faster than the call, as it is for clients that
+	// come back with a new connection.
+	require.NoError(t, eventually(func() error {
+		for _, e := range w.endpoints {
+			if route, _ := second.proxy.Locate(shard.NSEKey(e.name)); e.holder.Name == newcomer && !route.Awaited {
+				return errors.New(e.name + " is not awaited")
+			}
+		}
+		return nil
+	}))
+	answers := make(chan error, len(w.endpoints))
+	for _, e := range w.endpoints {
+		go func() { answers <- w.register(second, e) }()
+	}
+	for range len(w.endpoints) - moved {
+		require.NoError(t, <-answers)
+	}
+	w.stepLate()
+	w.stepLate()
+	for range moved {
+		require.NoError(t, <-answers)
+	}
+	require.NoError(t, w.settle())
+	require.NoError(t, w.check())
+	require.NoError(t, w.audit())
 }

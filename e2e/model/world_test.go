@@ -22,7 +22,7 @@ const (
 	// expiry is longer than the time that a world can make pass, so that nothing expires that is not meant to.
 	expiry = 30 * time.Minute
 	// callTimeout is the deadline of a call. Nothing comes near it unless it is broken.
-	callTimeout = 5 * time.Second
+	callTimeout = 10 * time.Second
 )
 
 // setting is how a world is made.

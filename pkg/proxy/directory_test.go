@@ -557,6 +557,36 @@ func TestLateEventDoesNotUndoOwnTraffic(t *testing.T) {
 	})
 }
 
+// TestANewcomerThatOnlyAnotherBalancerKnows: who does not know the new holder of a key yet does not give the key to
+// another member.
+func TestANewcomerThatOnlyAnotherBalancerKnows(t *testing.T) {
+	t.Parallel()
+	eachFlavour(t, func(t *testing.T, f flavour) {
+		t.Helper()
+		r := startReplicas(t, proxy.SharedStore, "a", "b")
+		front := startFront(t, following(proxy.SharedStore), r.byName["a"].Member)
+		front.ready(t)
+		front.introduced(t, "a", idOf("a"))
+		r.has(f, "b", "nse")
+		require.Eventually(t, func() bool { return front.routeOf(t, f, "nse").Awaited }, patience, tick)
+
+		registered := make(chan error, 1)
+		go func() {
+			_, err := f.register(within(t), front.cc, f.item("nse"))
+			registered <- err
+		}()
+		select {
+		case err := <-registered:
+			require.Fail(t, "did not wait", "%v", err)
+		case <-time.After(200 * time.Millisecond):
+		}
+		front.SetMembers(r.describe())
+		require.NoError(t, <-registered)
+		require.Empty(t, r.misplaced())
+		front.knows(t, f, "nse", "b")
+	})
+}
+
 func TestExpiredKeysAreSwept(t *testing.T) {
 	t.Parallel()
 	f := nseFlavour()

@@ -21,6 +21,10 @@ const (
 
 	// reasonMargin is how long before the caller's deadline a call that finds nobody gives up.
 	reasonMargin = 50 * time.Millisecond
+
+	// strangerPause is the pause between two looks for a member that only another registry-lb knows yet: it is known
+	// when it has said who it is, which is no change of the roster.
+	strangerPause = 50 * time.Millisecond
 )
 
 // failover is the course of one call over members that could not be reached.
@@ -35,6 +39,8 @@ type failover struct {
 	last  error
 	// patient calls wait for a member for as long as the caller does.
 	patient bool
+	// binding calls make the member that answers the key's holder, or end it.
+	binding bool
 }
 
 // skip says whether the member called name could not be reached in this round. A new life of it deserves a try.
@@ -53,7 +59,7 @@ func (p *Proxy) do(ctx context.Context, key shard.Key, pathIDs []string, ordered
 	defer p.inFlight.leave()
 	ctx, cancel := p.withDeadline(ctx)
 	defer cancel()
-	var f failover
+	f := failover{binding: ordered}
 	for {
 		m, err := p.pick(ctx, key, pathIDs, &f)
 		if err != nil {
@@ -164,6 +170,13 @@ func (p *Proxy) pick(ctx context.Context, key shard.Key, pathIDs []string, f *fa
 		// The order matters: a roster read after the route has each member that the route can name, unless it
 		// left in between; then the next route does not name it.
 		current := p.roster.Load()
+		if ok && route.Awaited && f.binding {
+			// Whoever the ring names would be a second holder.
+			if err := p.pauseFor(ctx, current, strangerPause); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if ok {
 			if m := current.byName[route.Member]; m != nil {
 				p.metrics.routed(route.Reason)
@@ -213,6 +226,16 @@ func (p *Proxy) wait(ctx context.Context, current *roster, f *failover) error {
 	default:
 		pause = min(left, pause)
 	}
+	if err := p.pauseFor(ctx, current, pause); err != nil {
+		return err
+	}
+	f.tried = nil
+	return nil
+}
+
+// pauseFor blocks until there is another roster than current, but not for longer than pause. It returns an error when
+// ctx or the proxy ends.
+func (p *Proxy) pauseFor(ctx context.Context, current *roster, pause time.Duration) error {
 	timer := p.options.Clock.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -223,7 +246,6 @@ func (p *Proxy) wait(ctx context.Context, current *roster, f *failover) error {
 	case <-current.superseded:
 	case <-timer.C():
 	}
-	f.tried = nil
 	return nil
 }
 

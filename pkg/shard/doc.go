@@ -70,10 +70,12 @@
 // the clocks of those who choose expiration times differ by more than there is between two calls about one NSE, what
 // happens elsewhere is ignored for up to [GuardTime] after own traffic.
 //
-// Two registry-lb replicas with different views of the members do not give one key two holders for longer than their
-// views differ: a member that one of them does not take for live yet is joining for the other, and gets the keys that
-// it holds; if it has left for one of them only, the key goes where the ring without it says, and the client brings
-// that back in its path_ids.
+// Two registry-lb replicas with different views of the members do not give one key two holders. A member that one of
+// them does not take for live yet is joining for the other, and gets the keys that it holds. If it has left for one of
+// them only, the key goes where the ring without it says, and the other hears of that. If one of them does not know it
+// at all, and hears that it has just got a key, it is a stranger: the key is [Route.Awaited] for [StrangerGrace]. That
+// takes a store whose watch tells about members that one does not know, which a partitioned one does not have: there,
+// the time after which newcomers get new keys has to be longer than views differ.
 //
 // What the directory does not guarantee: that it is complete (it begins empty, and says so to nobody: the caller has to
 // know whether the first listing has ended); that a holder which came back as a new process remembers its keys.

@@ -18,6 +18,10 @@ const (
 	// own clock. An entry that stays too long costs memory, one that goes too early may cost a living NSE its place.
 	ExpiryMargin = 10 * time.Second
 
+	// StrangerGrace is how long a key is kept for a member that only another registry-lb knows yet, after it got the key:
+	// views of the members may be five seconds apart.
+	StrangerGrace = 5 * time.Second
+
 	// LeaveGrace is how long the keys of a member that left are remembered as its own. If it comes back in time, those
 	// that have not found another holder are still its own, which is what they are if it had only been slow. After
 	// the usual token lifetime, which is ten minutes, every living NSE has been refreshed elsewhere.
@@ -41,7 +45,8 @@ type entry struct {
 	// expires is the NSE's expiration time as the store has it; 0 if it has none. Each Register sets a later one than
 	// the Register before, so it is the version of what is known, too.
 	expires instant
-	// own is when own traffic last told about the key; 0 if it never did, or if something newer was heard since.
+	// own is when own traffic last told about the key; 0 if it never did, or if something newer was heard since. If a
+	// stranger holds the key, it is when that was heard; 0 if it was read in a listing.
 	own instant
 }
 
@@ -69,8 +74,14 @@ func (i instant) since(then instant) time.Duration { return time.Duration(i - th
 // seat is the number of a member in the directory.
 type seat uint16
 
-// nobody is no member's seat.
-const nobody seat = 0
+const (
+	// nobody is no member's seat.
+	nobody seat = iota
+	// stranger is the seat of members that other registry-lb replicas know and this one does not.
+	stranger
+	// firstSeat is the first of a member.
+	firstSeat
+)
 
 // generations is how many generations are told apart. A key that was not seen alive in half as many listings counts
 // as seen again: it has the next half to die in.
@@ -85,7 +96,13 @@ func (e entry) aliveSince(generation uint16) bool {
 // set back, the future counts as recent only as far as the past does.
 func (e entry) guarded(now instant) bool {
 	age := now.since(e.own)
-	return e.own != 0 && -GuardTime < age && age < GuardTime
+	return e.own != 0 && e.seat != stranger && -GuardTime < age && age < GuardTime
+}
+
+// awaited says whether the member that holds the key is a stranger who may be about to be introduced.
+func (e entry) awaited(now instant) bool {
+	age := now.since(e.own)
+	return e.seat == stranger && !e.dead && e.own != 0 && -StrangerGrace < age && age < StrangerGrace
 }
 
 // over says whether the entry has nothing to say any more.

@@ -54,15 +54,8 @@ func (t *Table) Unregistered(k Key) {
 // Observed tells the directory that, by an event of the watch, k lives. Events may come late, twice, in the wrong
 // order or not at all. It returns whether k has another holder now.
 func (t *Table) Observed(k Key, r Record) Remap {
-	return t.observed(k, r, func(entry) bool { return false })
-}
-
-// observed is Observed with a say in whether r was read from the store after all that an entry knows had happened.
-func (t *Table) observed(k Key, r Record, read func(entry) bool) Remap {
 	return t.learn(k, func(v *view, e entry, _ bool, at moment) (entry, bool, Remap) {
-		c := t.claim(v, r)
-		c.read = read(e)
-		e, remap := e.observed(c, at)
+		e, remap := e.observed(t.claim(v, k, r), at)
 		return e, true, remap
 	})
 }
@@ -70,20 +63,26 @@ func (t *Table) observed(k Key, r Record, read func(entry) bool) Remap {
 // Deleted tells the directory that, by an event of the watch, k was deleted while r said who held it.
 func (t *Table) Deleted(k Key, r Record) {
 	t.learn(k, func(v *view, e entry, known bool, at moment) (entry, bool, Remap) {
-		return e, known && e.survives(t.claim(v, r), at), NotRemapped
+		return e, known && e.survives(t.claim(v, k, r), at), NotRemapped
 	})
 }
 
-func (t *Table) claim(v *view, r Record) claim {
+func (t *Table) claim(v *view, k Key, r Record) claim {
 	c := claim{seat: v.seats[r.Member], expires: instantOf(r.Expires), copied: r.Member != ""}
 	if r.Member == "" {
 		c.seat = v.identify(r.PathIDs)
+		if c.seat == nobody && !isRemote(k) && v.isStranger(r.PathIDs) {
+			c.seat = stranger
+		}
 	}
 	if len(r.PathIDs) > 0 {
 		c.owner = t.holders.ownerHash(r.PathIDs[0])
 	}
 	return c
 }
+
+// isRemote says whether the key is another domain's.
+func isRemote(k Key) bool { return strings.Contains(k.Name, "@") }
 
 // learn changes what is known about k.
 func (t *Table) learn(k Key, change func(v *view, e entry, known bool, at moment) (entry, bool, Remap)) Remap {
@@ -94,7 +93,7 @@ func (t *Table) learn(k Key, change func(v *view, e entry, known bool, at moment
 		// Read under the lock, because of Sweep: once it has been here, nobody knows a forgotten member any more.
 		v := t.view.Load()
 		if !known {
-			before = entry{space: k.Space, remote: strings.Contains(k.Name, "@")}
+			before = entry{space: k.Space, remote: isRemote(k)}
 		}
 		at := moment{attendance: v, now: now, generation: t.holders.now()}
 		var after entry

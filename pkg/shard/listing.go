@@ -37,7 +37,13 @@ func (l *Listing) Seen(name string, r Record) Remap {
 	if r.Member == "" {
 		r.Member = l.member
 	}
-	return l.table.observed(Key{Space: l.space, Name: name}, r, func(e entry) bool { return !e.aliveSince(l.generation) })
+	k := Key{Space: l.space, Name: name}
+	return l.table.learn(k, func(v *view, e entry, _ bool, at moment) (entry, bool, Remap) {
+		c := l.table.claim(v, k, r)
+		c.listed, c.read = true, !e.aliveSince(l.generation)
+		e, remap := e.observed(c, at)
+		return e, true, remap
+	})
 }
 
 // End drops the keys that were not in the listing and of which nothing else was heard since it began, and returns how
@@ -54,7 +60,7 @@ func (l *Listing) End() int {
 }
 
 func (l *Listing) misses(v *view, e entry) bool {
-	if l.member != "" && (e.seat == nobody || v.places[e.seat].name != l.member) {
+	if l.member != "" && (e.seat < firstSeat || v.places[e.seat].name != l.member) {
 		return false
 	}
 	return e.space == l.space && !e.remote && !e.dead && !e.aliveSince(l.generation) && !e.guarded(l.began)

@@ -26,6 +26,8 @@ type claim struct {
 	// copied claims are about what the member itself has, where each has a store of its own: an old copy says nothing
 	// about who holds the key now.
 	copied bool
+	// listed claims come from a listing, others from an event.
+	listed bool
 	// read claims were read from the store after the last that is known about the key had happened.
 	read bool
 }
@@ -71,7 +73,8 @@ func (c claim) older(e entry) bool { return c.expires != 0 && c.expires < e.expi
 //
 //   - while own traffic is recent, neither the holder nor the death that it told of is called into question by what is
 //     not newer; what was read from the store since then is newer unless its expiration time says otherwise;
-//   - a member that is not live does not take a key from one that is: the event is older than its leaving;
+//   - a member that is not live does not take a key from one that is: the event is older than its leaving; nor does a
+//     stranger, unless the event is newer;
 //   - an old copy does not take a key from a newer one.
 //
 // No exception protects a holder that is not live: then there is nothing to lose.
@@ -82,15 +85,30 @@ func (e entry) observed(c claim, at moment) (entry, Remap) {
 		return e, NotRemapped
 	case e.dead:
 		e = entry{space: e.space, remote: e.remote}
-	case c.seat == nobody || c.seat == e.seat:
+	case c.seat == nobody || c.seat == e.seat && !(c.seat == stranger && c.newer(e)):
 		e.generation = at.generation
 		return e.updated(c, guarded), NotRemapped
-	case e.seat != nobody && at.here(e.seat) && (guarded || !at.here(c.seat) || c.copied && c.older(e)):
+	case at.here(e.seat) && (guarded || !c.countsAgainst(e, at)):
 		return e, NotRemapped
 	}
 	remap := e.remap(c.seat, at)
 	e.seat, e.own, e.generation = c.seat, 0, at.generation
+	if c.seat == stranger && !c.listed {
+		e.own = at.now
+	}
 	return e.updated(c, false), remap
+}
+
+// countsAgainst says whether the claim can take a key from a member that is here.
+func (c claim) countsAgainst(e entry, at moment) bool {
+	switch {
+	case c.seat == stranger:
+		return c.newer(e)
+	case c.copied && c.older(e):
+		return false
+	default:
+		return at.here(c.seat)
+	}
 }
 
 // updated is the entry with what does not concern the holder taken over from c: if own traffic is recent, only what
@@ -122,7 +140,7 @@ func (e entry) survives(c claim, at moment) bool {
 // remap says what it means that the key goes to the member in seat to.
 func (e entry) remap(to seat, at moment) Remap {
 	switch {
-	case e.dead || e.seat == nobody || to == nobody || e.seat == to:
+	case e.dead || e.seat < firstSeat || to < firstSeat || e.seat == to:
 		return NotRemapped
 	case at.here(e.seat):
 		return RemapMoved

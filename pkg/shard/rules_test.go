@@ -15,10 +15,10 @@ const (
 	testGuard  = instant(GuardTime)
 )
 
-// In these tests seats 1 and 2 are here, and 3 has left.
+// In these tests seats 2 and 3 are here, and 4 has left.
 type testAttendance struct{}
 
-func (testAttendance) here(s seat) bool { return s == 1 || s == 2 }
+func (testAttendance) here(s seat) bool { return s == 2 || s == 3 }
 
 func testMoment() moment {
 	return moment{attendance: testAttendance{}, now: testNow, generation: 5}
@@ -35,8 +35,8 @@ func TestRulesForObserved(t *testing.T) {
 	}{
 		{
 			name:  "a key that is not known is learnt",
-			claim: claim{seat: 1, owner: 7, expires: 100},
-			want:  entry{seat: 1, owner: 7, expires: 100, generation: 5},
+			claim: claim{seat: 2, owner: 7, expires: 100},
+			want:  entry{seat: 2, owner: 7, expires: 100, generation: 5},
 		},
 		{
 			name:  "an event without a holder tells that the key lives and whose it is",
@@ -45,148 +45,148 @@ func TestRulesForObserved(t *testing.T) {
 		},
 		{
 			name:  "an event without a holder does not take the key from its holder",
-			entry: entry{seat: 1, owner: 7, expires: 100},
+			entry: entry{seat: 2, owner: 7, expires: 100},
 			claim: claim{expires: 200},
-			want:  entry{seat: 1, owner: 7, expires: 200, generation: 5},
+			want:  entry{seat: 2, owner: 7, expires: 200, generation: 5},
 		},
 		{
 			name:  "a later event moves a key that was learnt from events",
-			entry: entry{seat: 1},
-			claim: claim{seat: 2},
-			want:  entry{seat: 2, generation: 5},
+			entry: entry{seat: 2},
+			claim: claim{seat: 3},
+			want:  entry{seat: 3, generation: 5},
 			remap: RemapMoved,
 		},
 		{
 			name:  "own traffic that is recent outweighs an older event",
-			entry: entry{seat: 1, owner: 7, expires: 100, own: recently},
-			claim: claim{seat: 2, owner: 8, expires: 99},
-			want:  entry{seat: 1, owner: 7, expires: 100, own: recently},
+			entry: entry{seat: 2, owner: 7, expires: 100, own: recently},
+			claim: claim{seat: 3, owner: 8, expires: 99},
+			want:  entry{seat: 2, owner: 7, expires: 100, own: recently},
 		},
 		{
 			name:  "own traffic that is recent outweighs an event of which nobody knows whether it is older",
-			entry: entry{seat: 1, owner: 7, expires: 100, own: recently},
-			claim: claim{seat: 2, owner: 8, expires: 100},
-			want:  entry{seat: 1, owner: 7, expires: 100, own: recently},
+			entry: entry{seat: 2, owner: 7, expires: 100, own: recently},
+			claim: claim{seat: 3, owner: 8, expires: 100},
+			want:  entry{seat: 2, owner: 7, expires: 100, own: recently},
 		},
 		{
 			name:  "a newer event outweighs own traffic that is recent",
-			entry: entry{seat: 1, owner: 7, expires: 100, own: recently},
-			claim: claim{seat: 2, owner: 8, expires: 101},
-			want:  entry{seat: 2, owner: 8, expires: 101, generation: 5},
+			entry: entry{seat: 2, owner: 7, expires: 100, own: recently},
+			claim: claim{seat: 3, owner: 8, expires: 101},
+			want:  entry{seat: 3, owner: 8, expires: 101, generation: 5},
 			remap: RemapMoved,
 		},
 		{
 			name:  "an event cannot be newer than own traffic without an expiration time",
-			entry: entry{seat: 1, own: recently},
-			claim: claim{seat: 2, expires: 101},
-			want:  entry{seat: 1, own: recently},
+			entry: entry{seat: 2, own: recently},
+			claim: claim{seat: 3, expires: 101},
+			want:  entry{seat: 2, own: recently},
 		},
 		{
 			name:  "what was read since then outweighs own traffic that is recent",
-			entry: entry{seat: 1, own: recently},
-			claim: claim{seat: 2, read: true},
-			want:  entry{seat: 2, generation: 5},
+			entry: entry{seat: 2, own: recently},
+			claim: claim{seat: 3, read: true},
+			want:  entry{seat: 3, generation: 5},
 			remap: RemapMoved,
 		},
 		{
 			name:  "what was read from a store that lags behind does not",
-			entry: entry{seat: 1, expires: 100, own: recently},
-			claim: claim{seat: 2, expires: 99, read: true},
-			want:  entry{seat: 1, expires: 100, own: recently},
+			entry: entry{seat: 2, expires: 100, own: recently},
+			claim: claim{seat: 3, expires: 99, read: true},
+			want:  entry{seat: 2, expires: 100, own: recently},
 		},
 		{
 			name:  "an old copy does not take a key from a newer one",
-			entry: entry{seat: 1, expires: 100},
-			claim: claim{seat: 2, expires: 99, copied: true},
-			want:  entry{seat: 1, expires: 100},
+			entry: entry{seat: 2, expires: 100},
+			claim: claim{seat: 3, expires: 99, copied: true},
+			want:  entry{seat: 2, expires: 100},
 		},
 		{
 			name:  "a copy that is as new as the other may",
-			entry: entry{seat: 1, expires: 100},
-			claim: claim{seat: 2, expires: 100, copied: true},
-			want:  entry{seat: 2, expires: 100, generation: 5},
+			entry: entry{seat: 2, expires: 100},
+			claim: claim{seat: 3, expires: 100, copied: true},
+			want:  entry{seat: 3, expires: 100, generation: 5},
 			remap: RemapMoved,
 		},
 		{
 			name:  "an old copy takes a key from a member that has left",
-			entry: entry{seat: 3, expires: 100},
-			claim: claim{seat: 2, expires: 99, copied: true},
-			want:  entry{seat: 2, expires: 99, generation: 5},
+			entry: entry{seat: 4, expires: 100},
+			claim: claim{seat: 3, expires: 99, copied: true},
+			want:  entry{seat: 3, expires: 99, generation: 5},
 			remap: RemapLeft,
 		},
 		{
 			name:  "own traffic that is not recent does not",
-			entry: entry{seat: 1, owner: 7, expires: 100, own: ago},
-			claim: claim{seat: 2, owner: 8, expires: 200},
-			want:  entry{seat: 2, owner: 8, expires: 200, generation: 5},
+			entry: entry{seat: 2, owner: 7, expires: 100, own: ago},
+			claim: claim{seat: 3, owner: 8, expires: 200},
+			want:  entry{seat: 3, owner: 8, expires: 200, generation: 5},
 			remap: RemapMoved,
 		},
 		{
 			name:  "own traffic of a future that was taken back is not recent",
-			entry: entry{seat: 1, own: testNow + testGuard},
-			claim: claim{seat: 2},
-			want:  entry{seat: 2, generation: 5},
+			entry: entry{seat: 2, own: testNow + testGuard},
+			claim: claim{seat: 3},
+			want:  entry{seat: 3, generation: 5},
 			remap: RemapMoved,
 		},
 		{
 			name:  "recent own traffic at a member that has left since is worth nothing",
-			entry: entry{seat: 3, own: recently},
-			claim: claim{seat: 2},
-			want:  entry{seat: 2, generation: 5},
+			entry: entry{seat: 4, own: recently},
+			claim: claim{seat: 3},
+			want:  entry{seat: 3, generation: 5},
 			remap: RemapLeft,
 		},
 		{
 			name:  "a member that has left does not take a key from one that is here",
-			entry: entry{seat: 1, expires: 100, own: ago},
-			claim: claim{seat: 3, expires: 200},
-			want:  entry{seat: 1, expires: 100, own: ago},
+			entry: entry{seat: 2, expires: 100, own: ago},
+			claim: claim{seat: 4, expires: 200},
+			want:  entry{seat: 2, expires: 100, own: ago},
 		},
 		{
 			name:  "a member that has left is remembered if there is no better",
-			claim: claim{seat: 3, expires: 200},
-			want:  entry{seat: 3, expires: 200, generation: 5},
+			claim: claim{seat: 4, expires: 200},
+			want:  entry{seat: 4, expires: 200, generation: 5},
 		},
 		{
 			name:  "an older event that agrees with recent own traffic does not shorten its life",
-			entry: entry{seat: 1, expires: 100, own: recently},
-			claim: claim{seat: 1, expires: 99},
-			want:  entry{seat: 1, expires: 100, own: recently, generation: 5},
+			entry: entry{seat: 2, expires: 100, own: recently},
+			claim: claim{seat: 2, expires: 99},
+			want:  entry{seat: 2, expires: 100, own: recently, generation: 5},
 		},
 		{
 			name:  "an older event that agrees with recent own traffic does not change the owner",
-			entry: entry{seat: 1, owner: 7, expires: 100, own: recently},
-			claim: claim{seat: 1, owner: 8, expires: 100},
-			want:  entry{seat: 1, owner: 7, expires: 100, own: recently, generation: 5},
+			entry: entry{seat: 2, owner: 7, expires: 100, own: recently},
+			claim: claim{seat: 2, owner: 8, expires: 100},
+			want:  entry{seat: 2, owner: 7, expires: 100, own: recently, generation: 5},
 		},
 		{
 			name:  "a newer event that agrees with recent own traffic is newer in all else",
-			entry: entry{seat: 1, owner: 7, expires: 100, own: recently},
-			claim: claim{seat: 1, owner: 8, expires: 101},
-			want:  entry{seat: 1, owner: 8, expires: 101, own: recently, generation: 5},
+			entry: entry{seat: 2, owner: 7, expires: 100, own: recently},
+			claim: claim{seat: 2, owner: 8, expires: 101},
+			want:  entry{seat: 2, owner: 8, expires: 101, own: recently, generation: 5},
 		},
 		{
 			name:  "an event that agrees with earlier own traffic is newer in all else",
-			entry: entry{seat: 1, owner: 7, expires: 100, own: ago},
-			claim: claim{seat: 1, owner: 8, expires: 99},
-			want:  entry{seat: 1, owner: 8, expires: 99, own: ago, generation: 5},
+			entry: entry{seat: 2, owner: 7, expires: 100, own: ago},
+			claim: claim{seat: 2, owner: 8, expires: 99},
+			want:  entry{seat: 2, owner: 8, expires: 99, own: ago, generation: 5},
 		},
 		{
 			name:  "what was unregistered here a moment ago does not come back",
 			entry: entry{dead: true, expires: 200, own: recently},
-			claim: claim{seat: 1, expires: 200},
+			claim: claim{seat: 2, expires: 200},
 			want:  entry{dead: true, expires: 200, own: recently},
 		},
 		{
 			name:  "what was registered again since then does",
 			entry: entry{dead: true, expires: 200, own: recently},
-			claim: claim{seat: 1, expires: 201},
-			want:  entry{seat: 1, expires: 201, generation: 5},
+			claim: claim{seat: 2, expires: 201},
+			want:  entry{seat: 2, expires: 201, generation: 5},
 		},
 		{
 			name:  "what was unregistered here some time ago does",
 			entry: entry{dead: true, own: ago, remote: true},
-			claim: claim{seat: 1, expires: 200},
-			want:  entry{seat: 1, expires: 200, generation: 5, remote: true},
+			claim: claim{seat: 2, expires: 200},
+			want:  entry{seat: 2, expires: 200, generation: 5, remote: true},
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -206,33 +206,33 @@ func TestRulesForRegistered(t *testing.T) {
 	}{
 		{
 			name: "a new key is learnt",
-			want: entry{seat: 2, owner: 7, expires: 100, own: testNow, generation: 5},
+			want: entry{seat: 3, owner: 7, expires: 100, own: testNow, generation: 5},
 		},
 		{
 			name:  "a refresh replaces what was known",
-			entry: entry{seat: 2, owner: 8, expires: 200, own: testNow - testSecond, generation: 4},
-			want:  entry{seat: 2, owner: 7, expires: 100, own: testNow, generation: 5},
+			entry: entry{seat: 3, owner: 8, expires: 200, own: testNow - testSecond, generation: 4},
+			want:  entry{seat: 3, owner: 7, expires: 100, own: testNow, generation: 5},
 		},
 		{
 			name:  "a key whose holder left has moved because of that",
-			entry: entry{seat: 3},
-			want:  entry{seat: 2, owner: 7, expires: 100, own: testNow, generation: 5},
+			entry: entry{seat: 4},
+			want:  entry{seat: 3, owner: 7, expires: 100, own: testNow, generation: 5},
 			remap: RemapLeft,
 		},
 		{
 			name:  "a key whose holder is here has moved nevertheless",
-			entry: entry{seat: 1},
-			want:  entry{seat: 2, owner: 7, expires: 100, own: testNow, generation: 5},
+			entry: entry{seat: 2},
+			want:  entry{seat: 3, owner: 7, expires: 100, own: testNow, generation: 5},
 			remap: RemapMoved,
 		},
 		{
 			name:  "a key that was dead begins anew",
 			entry: entry{dead: true, own: testNow - testSecond},
-			want:  entry{seat: 2, owner: 7, expires: 100, own: testNow, generation: 5},
+			want:  entry{seat: 3, owner: 7, expires: 100, own: testNow, generation: 5},
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, remap := row.entry.registered(claim{seat: 2, owner: 7, expires: 100}, testMoment())
+			got, remap := row.entry.registered(claim{seat: 3, owner: 7, expires: 100}, testMoment())
 			require.Equal(t, row.want, got)
 			require.Equal(t, row.remap, remap)
 		})
@@ -246,44 +246,44 @@ func TestRulesForDeleted(t *testing.T) {
 		deleted  claim
 		survives bool
 	}{
-		{name: "the key goes with its holder's word", entry: entry{seat: 1}, deleted: claim{seat: 1}},
-		{name: "the key goes if it is not said who held it", entry: entry{seat: 1}},
-		{name: "the key goes if it was not known who held it", entry: entry{}, deleted: claim{seat: 1}},
+		{name: "the key goes with its holder's word", entry: entry{seat: 2}, deleted: claim{seat: 2}},
+		{name: "the key goes if it is not said who held it", entry: entry{seat: 2}},
+		{name: "the key goes if it was not known who held it", entry: entry{}, deleted: claim{seat: 2}},
 		{
 			name:     "the key stays after recent own traffic",
-			entry:    entry{seat: 1, own: testNow - testGuard + testSecond},
-			deleted:  claim{seat: 1},
+			entry:    entry{seat: 2, own: testNow - testGuard + testSecond},
+			deleted:  claim{seat: 2},
 			survives: true,
 		},
 		{
 			name:     "the key stays after recent own traffic if what was deleted is older",
-			entry:    entry{seat: 1, expires: 100, own: testNow - testGuard + testSecond},
-			deleted:  claim{seat: 1, expires: 99},
+			entry:    entry{seat: 2, expires: 100, own: testNow - testGuard + testSecond},
+			deleted:  claim{seat: 2, expires: 99},
 			survives: true,
 		},
 		{
 			name:    "the key goes if it was deleted after recent own traffic",
-			entry:   entry{seat: 1, expires: 100, own: testNow - testGuard + testSecond},
-			deleted: claim{seat: 1, expires: 100},
+			entry:   entry{seat: 2, expires: 100, own: testNow - testGuard + testSecond},
+			deleted: claim{seat: 2, expires: 100},
 		},
 		{
 			name:     "the key stays if what was deleted is older than what an event said",
-			entry:    entry{seat: 1, expires: 100},
-			deleted:  claim{seat: 1, expires: 99},
+			entry:    entry{seat: 2, expires: 100},
+			deleted:  claim{seat: 2, expires: 99},
 			survives: true,
 		},
-		{name: "the key goes after earlier own traffic", entry: entry{seat: 1, own: testNow - testGuard}, deleted: claim{seat: 1}},
-		{name: "the key stays if another member held what was deleted", entry: entry{seat: 1}, deleted: claim{seat: 2}, survives: true},
+		{name: "the key goes after earlier own traffic", entry: entry{seat: 2, own: testNow - testGuard}, deleted: claim{seat: 2}},
+		{name: "the key stays if another member held what was deleted", entry: entry{seat: 2}, deleted: claim{seat: 3}, survives: true},
 		{
 			name:    "the key goes if another member held it later",
-			entry:   entry{seat: 1, expires: 100},
-			deleted: claim{seat: 2, expires: 101},
+			entry:   entry{seat: 2, expires: 100},
+			deleted: claim{seat: 3, expires: 101},
 		},
-		{name: "the key goes if its holder has left", entry: entry{seat: 3}, deleted: claim{seat: 2}},
+		{name: "the key goes if its holder has left", entry: entry{seat: 4}, deleted: claim{seat: 3}},
 		{
 			name:     "the key stays with a holder that has left if another member's copy was deleted",
-			entry:    entry{seat: 3, expires: 100},
-			deleted:  claim{seat: 2, expires: 99, copied: true},
+			entry:    entry{seat: 4, expires: 100},
+			deleted:  claim{seat: 3, expires: 99, copied: true},
 			survives: true,
 		},
 	} {

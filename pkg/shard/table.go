@@ -27,6 +27,9 @@ type Route struct {
 	Member string
 	// Reason says why.
 	Reason Reason
+	// Awaited says that another registry-lb has just given the key to a member that is not known here yet. Who waits
+	// for that member, for [StrangerGrace] at most, keeps the key from getting a second holder.
+	Awaited bool
 }
 
 // Table says which member serves a key: the one that holds it, or the one to which the ring gives it. It is safe for
@@ -104,7 +107,12 @@ func (t *Table) Route(k Key, pathIDs []string) (Route, bool) {
 		}
 	}
 	name, ok := v.ring.Locate(k)
-	return Route{Member: name, Reason: ReasonRing}, ok
+	route := Route{Member: name, Reason: ReasonRing}
+	if holder == stranger {
+		e, _ := t.holders.get(k)
+		route.Awaited = e.awaited(instantOf(t.clock.Now()))
+	}
+	return route, ok
 }
 
 // RouteExcept returns where a call about k goes if the members for which skip is true can't be reached. If that is so

@@ -342,7 +342,7 @@ func TestTableForgetsMembersThatLeftLongAgo(t *testing.T) {
 	require.Equal(t, 1, sweepAll(table), "a key without expiration would stay for ever")
 	require.Equal(t, map[string]int{"r-1": 0}, table.KeysByMember())
 	require.Equal(t, 1, table.Keys(), "the owner of a living key is worth knowing")
-	require.Equal(t, NotRemapped, table.Observed(k, Record{PathIDs: []string{client, id("r-0")}}))
+	require.Equal(t, NotRemapped, table.BeginListing(NSE).Seen(k.Name, Record{PathIDs: []string{client, id("r-0")}}))
 	table.SetMembers(members("r-0", "r-1"), nil)
 	requireRoute(t, table, k, nil, byRing(table, k))
 
@@ -356,6 +356,88 @@ func TestTableForgetsMembersThatLeftLongAgo(t *testing.T) {
 		sweepAll(table)
 	}
 	require.LessOrEqual(t, len(table.view.Load().places), 8)
+}
+
+// Another registry-lb knows a member earlier, and gives it keys.
+func TestTableAwaitsStrangers(t *testing.T) {
+	const other = "spiffe://example.org/registry"
+	newKey := func(table *Table, r Record) { table.Observed(NSEKey("nse"), r) }
+	r2 := []string{client, id("r-2")}
+	for _, row := range []struct {
+		name    string
+		happens func(table *Table, clock *clocktesting.FakePassiveClock)
+		awaited bool
+	}{
+		{"when it has just got a new key", func(table *Table, _ *clocktesting.FakePassiveClock) {
+			newKey(table, Record{PathIDs: r2})
+		}, true},
+		{"when it has just got a key from a member", func(table *Table, _ *clocktesting.FakePassiveClock) {
+			table.Registered(NSEKey("nse"), Registration{Member: "r-0", Expires: epoch.Add(time.Minute)})
+			newKey(table, Record{PathIDs: r2, Expires: epoch.Add(time.Minute + 1)})
+		}, true},
+		{"not when that is older than what is known", func(table *Table, _ *clocktesting.FakePassiveClock) {
+			table.Observed(NSEKey("nse"), Record{PathIDs: []string{client, id("r-0")}, Expires: epoch.Add(time.Minute)})
+			newKey(table, Record{PathIDs: r2, Expires: epoch.Add(time.Minute)})
+		}, false},
+		{"not any more after the grace", func(table *Table, clock *clocktesting.FakePassiveClock) {
+			newKey(table, Record{PathIDs: r2})
+			later(clock, StrangerGrace)
+		}, false},
+		{"again when it is heard of again", func(table *Table, clock *clocktesting.FakePassiveClock) {
+			newKey(table, Record{PathIDs: r2, Expires: epoch.Add(time.Minute)})
+			later(clock, StrangerGrace)
+			newKey(table, Record{PathIDs: r2, Expires: epoch.Add(time.Minute + 1)})
+		}, true},
+		{"not when the event is repeated", func(table *Table, clock *clocktesting.FakePassiveClock) {
+			newKey(table, Record{PathIDs: r2, Expires: epoch.Add(time.Minute)})
+			later(clock, StrangerGrace)
+			newKey(table, Record{PathIDs: r2, Expires: epoch.Add(time.Minute)})
+		}, false},
+		{"not when it was there before this registry-lb", func(table *Table, _ *clocktesting.FakePassiveClock) {
+			table.BeginListing(NSE).Seen("nse", Record{PathIDs: r2})
+		}, false},
+		{"not when a member has left that has the ID", func(table *Table, _ *clocktesting.FakePassiveClock) {
+			table.SetMembers(members("r-0", "r-1", "r-2"), nil)
+			table.SetID("r-2", id("r-2"))
+			table.SetMembers(members("r-0", "r-1"), nil)
+			newKey(table, Record{PathIDs: r2})
+		}, false},
+		{"not when a member has not said yet who it is", func(table *Table, _ *clocktesting.FakePassiveClock) {
+			table.SetMembers(members("r-0", "r-1", "r-3"), nil)
+			newKey(table, Record{PathIDs: r2})
+		}, false},
+		{"not when members share the ID", func(table *Table, _ *clocktesting.FakePassiveClock) {
+			table.SetID("r-0", other)
+			table.SetID("r-1", other)
+			newKey(table, Record{PathIDs: []string{client, other}})
+		}, false},
+		{"not when nobody says who it was", func(table *Table, _ *clocktesting.FakePassiveClock) {
+			newKey(table, Record{})
+		}, false},
+		{"not when the key is deleted", func(table *Table, _ *clocktesting.FakePassiveClock) {
+			newKey(table, Record{PathIDs: r2})
+			table.Deleted(NSEKey("nse"), Record{PathIDs: r2})
+		}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			table, clock := newTestTable(t, "r-0", "r-1")
+			row.happens(table, clock)
+			route, ok := table.Route(NSEKey("nse"), nil)
+			require.True(t, ok)
+			require.Equal(t, row.awaited, route.Awaited)
+		})
+	}
+	table, _ := newTestTable(t, "r-0", "r-1")
+	newKey(table, Record{PathIDs: r2})
+	table.SetMembers(members("r-0", "r-1"), members("r-2"))
+	table.SetID("r-2", id("r-2"))
+	requireRoute(t, table, NSEKey("nse"), r2, Route{Member: "r-2", Reason: ReasonPath})
+	newKey(table, Record{PathIDs: r2})
+	requireRoute(t, table, NSEKey("nse"), nil, Route{Member: "r-2", Reason: ReasonHolder})
+
+	far := NSEKey("nse@far.example.org")
+	table.Observed(far, Record{PathIDs: []string{client, "spiffe://far.example.org/registry"}})
+	requireRoute(t, table, far, nil, byRing(table, far))
 }
 
 func TestTableMemberThatComesBack(t *testing.T) {

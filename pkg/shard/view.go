@@ -44,14 +44,15 @@ func (p *place) known() bool { return p.here() || p.presence == left }
 // view is what a table knows about members: an immutable snapshot, except for the counters.
 type view struct {
 	ring       *Ring
-	places     []place             // by seat; the first one is nobody's
+	places     []place             // by seat; the first ones are nobody's and strangers'
 	seats      map[string]seat     // by name, of the known
 	ids        map[string]seat     // by SPIFFE ID, where it identifies a known member
 	duplicates map[string][]string // SPIFFE IDs that several members have who are here
+	identified bool                // all who are here have shown a SPIFFE ID
 }
 
 func newView() *view {
-	return &view{ring: NewRing(nil), places: []place{{keys: new(atomic.Int64)}}}
+	return &view{ring: NewRing(nil), places: []place{nobody: {keys: new(atomic.Int64)}, stranger: {keys: new(atomic.Int64)}}}
 }
 
 // change returns another view: do gets the copied places and may append to them.
@@ -65,6 +66,7 @@ func (v *view) index() {
 	v.seats = make(map[string]seat, len(v.places))
 	v.ids = make(map[string]seat, len(v.places))
 	shared := make(map[string][]string, len(v.places))
+	v.identified = true
 	for i := range v.places {
 		p := &v.places[i]
 		if !p.known() {
@@ -72,6 +74,7 @@ func (v *view) index() {
 		}
 		v.seats[p.name] = seat(i)
 		if p.id == "" {
+			v.identified = v.identified && !p.here()
 			continue
 		}
 		if p.here() {
@@ -135,9 +138,9 @@ func (v *view) withMembers(lives, joins []Member, now time.Time) *view {
 // seated gives p a seat.
 func seated(places []place, p place) []place {
 	p.keys = new(atomic.Int64)
-	for i := range places[1:] {
-		if places[1+i].presence == vacant {
-			places[1+i] = p
+	for i := int(firstSeat); i < len(places); i++ {
+		if places[i].presence == vacant {
+			places[i] = p
 			return places
 		}
 	}
@@ -145,6 +148,18 @@ func seated(places []place, p place) []place {
 		places = append(places, p)
 	}
 	return places
+}
+
+// isStranger says whether path_ids end with a member that is not known: the last to handle a call is a registry, and all
+// that are known have shown their IDs.
+func (v *view) isStranger(pathIDs []string) bool {
+	if len(pathIDs) == 0 || !v.identified {
+		return false
+	}
+	last := pathIDs[len(pathIDs)-1]
+	_, known := v.ids[last]
+	_, ambiguous := v.duplicates[last]
+	return !known && !ambiguous
 }
 
 // identify returns the seat of the member who, by path_ids, was the last to handle a call: the last ID of one that is
