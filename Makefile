@@ -82,6 +82,7 @@ image: ## Build the container image; needs a running Docker engine
 .PHONY: e2e
 e2e: ## Run the tests with real registry chains that a busy machine does not disturb: model, NSM's scenarios, identity
 	cd e2e && $(GO) test -p 1 -timeout 30m $(TEST_FLAGS) ./internal/... ./model ./sandbox ./identity
+	cd e2e && $(GO) test -timeout 10m $(TEST_FLAGS) -run '^(TestLinearModel|TestWatchVerdict|TestTheCheckerFindsFaults|TestFailoverTimes)$$' ./chaos
 
 # One package at a time: they measure times, and start many processes.
 .PHONY: soak

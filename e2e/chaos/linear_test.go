@@ -26,6 +26,9 @@ type state struct {
 //   - find tells the version; one that failed tells nothing and is left out;
 //   - expire may leave nothing if the lease is still the one that has run out. It belongs to the environment: each
 //     registration has one, from the time at which the timer of a replica may fire until the end of the history;
+//   - a write that was in flight when a replica was stopped may have its effect a second time, when that replica goes
+//     on with what it had in its hands: registry-lb has sent it to another one since, and nothing can fence off who
+//     already has it;
 //   - uncertain steps may have had no effect. Calls that failed are uncertain, and have their effect, if any, at any
 //     time after their start.
 type operation struct {
@@ -69,8 +72,15 @@ func linearModel() porcupine.Model {
 // leaseRunsOut is how long after the start of a registration the timer of its replica may fire at the earliest.
 const leaseRunsOut = expiry - callTimeout - time.Second
 
+const (
+	// foundOut is how long calls may still be sent to a replica that was stopped.
+	foundOut = 4 * time.Second
+	// goesOn is how long a replica that goes on may take for what it had in its hands.
+	goesOn = time.Second
+)
+
 // operations translates the calls about one NSE into steps of the model.
-func operations(calls []*call) []porcupine.Operation {
+func operations(calls []*call, faults []*fault) []porcupine.Operation {
 	var operations []porcupine.Operation
 	add := func(op operation, start, end time.Duration) {
 		operations = append(operations, porcupine.Operation{Input: op, Call: int64(start), Return: int64(end)})
@@ -88,6 +98,12 @@ func operations(calls []*call) []porcupine.Operation {
 			continue
 		}
 		add(operation{verb: c.verb, version: c.version, lease: i + 1, uncertain: failed}, c.start, end)
+		for _, f := range during(faults, c.start, c.end, stopped) {
+			if f.start < c.start-foundOut {
+				continue // nobody is sent to it any more
+			}
+			add(operation{verb: c.verb, version: c.version, lease: i + 1, uncertain: true}, c.start, max(c.end, f.end+goesOn))
+		}
 		if c.verb == register && (failed || !renewed(c, calls[i+1:])) {
 			add(operation{verb: expire, lease: i + 1, uncertain: true}, c.start+leaseRunsOut, forever)
 		}
@@ -107,8 +123,8 @@ func renewed(c *call, later []*call) bool {
 
 // linearizable says whether the calls about one NSE can be put into an order that the model allows and that is theirs
 // where they did not overlap.
-func linearizable(calls []*call) bool {
-	return porcupine.CheckOperationsTimeout(linearModel(), operations(calls), checkTime) == porcupine.Ok
+func linearizable(calls []*call, faults []*fault) bool {
+	return porcupine.CheckOperationsTimeout(linearModel(), operations(calls, faults), checkTime) == porcupine.Ok
 }
 
 func TestLinearModel(t *testing.T) {
@@ -122,8 +138,9 @@ func TestLinearModel(t *testing.T) {
 		return c
 	}
 	for name, row := range map[string]struct {
-		calls []*call
-		ok    bool
+		calls  []*call
+		faults []*fault
+		ok     bool
 	}{
 		"what is registered is found": {ok: true, calls: []*call{
 			at(register, 1, 0, 1*ms), at(find, 1, 2*ms, 3*ms),
@@ -155,10 +172,23 @@ func TestLinearModel(t *testing.T) {
 		"what is refreshed may not": {calls: []*call{
 			at(register, 1, 0, 1*ms), at(register, 1, expiry/2, expiry/2+ms), at(find, 0, expiry, expiry+ms),
 		}},
+		"a replica that was stopped goes on with a delete": {
+			ok: true,
+			calls: []*call{
+				at(register, 1, 0, 1*ms), at(unregister, 0, 2*ms, 5*ms), at(register, 2, 6*ms, 7*ms), at(find, 0, 21*ms, 22*ms),
+			},
+			faults: []*fault{{what: stopped, start: 3 * ms, end: 20 * ms}},
+		},
+		"but not with one that had ended before": {
+			calls: []*call{
+				at(register, 1, 0, 1*ms), at(unregister, 0, 2*ms, 5*ms), at(register, 2, 7*ms, 8*ms), at(find, 0, 21*ms, 22*ms),
+			},
+			faults: []*fault{{what: stopped, start: 6 * ms, end: 20 * ms}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, row.ok, linearizable(row.calls))
+			require.Equal(t, row.ok, linearizable(row.calls, row.faults))
 		})
 	}
 }

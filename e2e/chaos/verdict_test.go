@@ -52,7 +52,7 @@ func judge(h *history, faults []*fault) []violation {
 	var found []violation
 	all := h.byName()
 	for name, calls := range all {
-		if !linearizable(calls) {
+		if !linearizable(calls, faults) {
 			found = append(found, violation{promiseOrder, name, "no order explains its calls:\n" + listing(calls, faults)})
 		}
 		found = append(found, unanswered(calls, faults)...)

@@ -118,7 +118,7 @@ func TestUnavailableFromAMemberIsNotTriedElsewhere(t *testing.T) {
 		require.Equal(t, status.New(codes.Unavailable, "etcd is down").String(), status.Convert(o.err).String())
 		require.Equal(t, 1, calls())
 
-		if op.isUnary() {
+		if op.isUnary() || op.isList() {
 			// After a header, too.
 			for _, m := range members {
 				m.set(func(c *call) error {
@@ -131,6 +131,45 @@ func TestUnavailableFromAMemberIsNotTriedElsewhere(t *testing.T) {
 			require.Equal(t, 2, calls())
 		}
 	})
+}
+
+func TestConnectionThatBreaksAfterTheHeaderIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		lose func(m *scripted)
+		// moved says that another member has to answer.
+		moved bool
+	}{
+		"the member stays and answers itself": {lose: (*scripted).reset},
+		"the member is gone, another answers": {lose: (*scripted).kill, moved: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachOperation(t, func(t *testing.T, f flavour, op operation) {
+				t.Helper()
+				if !op.isUnary() && !op.isList() {
+					return // see TestNamedWatchEndsWithItsMember and TestUnnamedWatchOutlivesItsMember
+				}
+				members := startScripteds(t, "a", "b", "c")
+				answers(members)
+				front := startFront(t, proxy.Options{}, describe(members)...)
+				first := front.holder(t, op.keyOf(f))
+				m := members[first]
+				var calls atomic.Int32
+				m.set(func(c *call) error {
+					if calls.Add(1) > 1 {
+						return status.Error(codes.NotFound, first)
+					}
+					_ = c.SendHeader(nil)
+					go row.lose(m)
+					return c.untilDone()
+				})
+				o := op.do(within(t), f, front.cc)
+				requireCode(t, codes.NotFound, o.err)
+				require.Equal(t, row.moved, status.Convert(o.err).Message() != first)
+			})
+		})
+	}
 }
 
 func TestAllMembersDown(t *testing.T) {

@@ -136,6 +136,7 @@ func dial(addrs []string, dialOptions []grpc.DialOption) (*grpc.ClientConn, erro
 		grpc.WithDisableServiceConfig(),
 		// Retries are this package's affair.
 		grpc.WithDisableRetry(),
+		grpc.WithStatsHandler(endings{}),
 		grpc.WithIdleTimeout(0),
 		grpc.WithMaxHeaderListSize(MaxHeaderListSize),
 		grpc.WithDefaultCallOptions(
@@ -187,13 +188,23 @@ func (m *member) doubt() {
 // invoke makes one unary call.
 func invoke(ctx context.Context, conn *grpc.ClientConn, method string, req, resp proto.Message, opts ...grpc.CallOption) answer {
 	var a answer
-	a.err = conn.Invoke(ctx, method, req, resp, append(opts, grpc.Header(&a.header), grpc.Trailer(&a.trailer))...)
+	var e ending
+	a.err = conn.Invoke(e.observed(ctx), method, req, resp, append(opts, grpc.Header(&a.header), grpc.Trailer(&a.trailer))...)
+	a.complete = e.complete.Load()
 	return a
 }
 
+// memberStream is a stream on which a member answers.
+type memberStream struct {
+	grpc.ClientStream
+
+	ending *ending
+}
+
 // open opens a stream on which a member answers query. The stream ends when ctx does.
-func open(ctx context.Context, conn *grpc.ClientConn, method string, query proto.Message) (grpc.ClientStream, error) {
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
+func open(ctx context.Context, conn *grpc.ClientConn, method string, query proto.Message) (*memberStream, error) {
+	e := new(ending)
+	stream, err := conn.NewStream(e.observed(ctx), &grpc.StreamDesc{ServerStreams: true}, method)
 	if err != nil {
 		return nil, err
 	}
@@ -204,5 +215,5 @@ func open(ctx context.Context, conn *grpc.ClientConn, method string, query proto
 		return nil, err
 	}
 	// After io.EOF the status is what the first receive gives.
-	return stream, nil
+	return &memberStream{ClientStream: stream, ending: e}, nil
 }

@@ -93,7 +93,7 @@ func (p *Proxy) check(m *member, ageing *ageing) error {
 	switch {
 	case a.err == nil && resp.GetStatus() == grpc_health_v1.HealthCheckResponse_NOT_SERVING:
 		return status.Error(codes.Unavailable, "it says that it is not serving")
-	case a.err == nil || a.answered():
+	case a.err == nil || a.complete:
 		p.identify(m, who.AuthInfo)
 		if ageing.due(p.options.Clock.Now(), c, who.AuthInfo) {
 			m.age()

@@ -184,7 +184,7 @@ func (w *watch[Q, R]) followOne(ctx context.Context) (answer, bool) {
 		end := w.feed(ctx, m, sharedOwner, f.skip)
 		pause := pace.next(w.proxy.options.Clock.Since(began))
 		established = established || end.established
-		if end.established && end.lost() && !w.proxy.sleep(ctx, w.spread()) {
+		if end.established && end.lost() && !end.left && !w.proxy.sleep(ctx, w.spread()) {
 			// The connection broke, and with it all watches of the member in one instant.
 			return answer{}, false
 		}
