@@ -171,6 +171,11 @@ func (p *Proxy) stopping() bool {
 
 // sleep waits for d, and is false if ctx or the proxy ended before.
 func (p *Proxy) sleep(ctx context.Context, d time.Duration) bool {
+	return p.sleepOr(ctx, d, nil)
+}
+
+// sleepOr waits for d, or until woken is closed, and is false if ctx or the proxy ended before.
+func (p *Proxy) sleepOr(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
 	if d <= 0 {
 		return ctx.Err() == nil && !p.stopping()
 	}
@@ -181,6 +186,8 @@ func (p *Proxy) sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	case <-p.closed:
 		return false
+	case <-woken:
+		return true
 	case <-timer.C():
 		return true
 	}

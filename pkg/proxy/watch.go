@@ -29,6 +29,8 @@ const (
 	// resyncDelay is how long after a watch was opened another list is read, that tells what is in neither: registry-k8s
 	// lists first and begins to watch afterwards. A second is far more than it takes in between.
 	resyncDelay = time.Second
+	// answerWait is how long is waited for a stream to begin, before it is taken for one that has nothing to tell.
+	answerWait = 5 * time.Second
 	// stallLimit is how long a client may leave one response unread before its watch is ended.
 	stallLimit = 30 * time.Second
 )
@@ -361,13 +363,14 @@ func (w *watch[Q, R]) feed(ctx context.Context, m *member, owner string, skip fu
 		return end
 	}
 	var feed uint64
+	answered := make(chan struct{})
 	if w.seen != nil {
 		var before bool
 		if feed, before = w.seen.newFeed(owner); before {
 			resynced := make(chan struct{})
 			go func() {
 				defer close(resynced)
-				if !w.resync(ctx, m, owner, feed) {
+				if !w.resync(ctx, m, owner, feed, answered) {
 					cancel()
 				}
 			}()
@@ -375,6 +378,7 @@ func (w *watch[Q, R]) feed(ctx context.Context, m *member, owner string, skip fu
 		}
 	}
 	header, moved := w.awaitHeader(stream, m, skip)
+	close(answered)
 	if moved {
 		end.left, end.moved = true, true
 		return end
@@ -439,8 +443,12 @@ func (w *watch[Q, R]) putDeleted(name string) {
 
 // resync finds out what vanished between two streams: what the client knows and the member does not list. Of a shared
 // store it also finds what the new stream has missed: registry-k8s first lists and then begins to listen, and what
-// happens in between it never tells. It is false if the member could not be asked.
-func (w *watch[Q, R]) resync(ctx context.Context, m *member, owner string, feed uint64) bool {
+// happens in between it never tells. So it begins when the stream has begun to answer, which one that has nothing to
+// list does not do, and a little later. It is false if the member could not be asked.
+func (w *watch[Q, R]) resync(ctx context.Context, m *member, owner string, feed uint64, answered <-chan struct{}) bool {
+	if !w.proxy.sleepOr(ctx, answerWait, answered) {
+		return false
+	}
 	delay := resyncDelay
 	if owner != sharedOwner {
 		delay = vanishGrace
