@@ -26,6 +26,8 @@ const (
 type fault struct {
 	what, to   string
 	start, end time.Duration
+	// gone is when a registry-lb had ended.
+	gone time.Duration
 }
 
 // String describes the fault for people.
@@ -152,6 +154,9 @@ func (h *havoc) balancer(ctx context.Context, number int, what string, end func(
 	f := h.note(what, fmt.Sprintf("registry-lb-%d", number))
 	h.group.Go(func() {
 		end(b.current())
+		h.mu.Lock()
+		f.gone = h.history.now()
+		h.mu.Unlock()
 		b.start()
 		b.awaitReady(ctx)
 		h.over(f)

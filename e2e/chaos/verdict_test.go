@@ -100,7 +100,7 @@ func conflicted(c *call, faults []*fault) bool {
 
 // killsIn returns the crashes of registry-lb at a time.
 func killsIn(faults []*fault, start, end time.Duration) []*fault {
-	return slices.DeleteFunc(during(faults, start, end, crashed), func(f *fault) bool { return f.start < start })
+	return slices.DeleteFunc(during(faults, start, end, crashed), func(f *fault) bool { return f.gone < start })
 }
 
 // unrefreshed returns where an NSE could have expired though its client wanted it: then not being found would be no
