@@ -18,7 +18,7 @@ BENCH_FLAGS = -benchmem
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: build ## Show, in one process and without a cluster, what registry-lb does
@@ -83,6 +83,11 @@ image: ## Build the container image; needs a running Docker engine
 e2e: ## Run the tests with real registry chains that a busy machine does not disturb: model, NSM's scenarios, identity
 	cd e2e && $(GO) test -p 1 -timeout 30m $(TEST_FLAGS) ./internal/... ./model ./sandbox ./identity
 	cd e2e && $(GO) test -timeout 10m $(TEST_FLAGS) -run '^(TestLinearModel|TestWatchVerdict|TestTheCheckerFindsFaults|TestFailoverTimes)$$' ./chaos
+
+# Go's test cache does not see changes to files outside the module, and the manifests are.
+.PHONY: manifests
+manifests: ## Check the Helm chart and the kustomize component: lint, schema, variables, metrics
+	cd e2e/manifests && $(GO) test -count=1 -timeout 10m $(TEST_FLAGS) ./...
 
 # One package at a time: they measure times, and start many processes.
 .PHONY: soak

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manifests
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+func TestPodsNeverLookLikeRegistryPods(t *testing.T) {
+	for name, v := range map[string]values{
+		"defaults":                   "",
+		"everything":                 everything,
+		"a pod label that says so":   `podLabels: {app: registry}`,
+		"a pod label without SPIFFE": `podLabels: {spiffe.io/spiffe-id: "false"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			deployment := find[appsv1.Deployment](t, render(t, v), "Deployment", "registry-lb")
+			labels := deployment.Spec.Template.Labels
+			require.Equal(t, "registry-lb", labels["app"])
+			require.Equal(t, "true", labels["spiffe.io/spiffe-id"])
+		})
+	}
+}
+
+func TestTheRoleReadsEndpointSlicesAndNothingElse(t *testing.T) {
+	role := find[rbacv1.Role](t, render(t, everything), "Role", "registry-lb")
+	require.Equal(t, []rbacv1.PolicyRule{{
+		APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"},
+	}}, role.Rules)
+}
+
+func TestTheGracePeriodCoversTheDrain(t *testing.T) {
+	for name, row := range map[string]struct {
+		values values
+		want   int64
+	}{
+		"defaults":              {"", 30},
+		"parts of a second":     {`config: {drainDelay: 1500ms, drainTimeout: 100ms}`, 8},
+		"several units":         {`config: {drainDelay: 1m30s, drainTimeout: 1h}`, 90 + 3600 + 5},
+		"a sleep before":        {`preStopSleepSeconds: 3`, 33},
+		"no drain":              {`config: {drainDelay: 0s, drainTimeout: 0s}`, 5},
+		"a margin of one's own": {`terminationMarginSeconds: 60`, 85},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := find[appsv1.Deployment](t, render(t, row.values), "Deployment", "registry-lb").Spec.Template.Spec
+			require.Equal(t, row.want, *spec.TerminationGracePeriodSeconds)
+		})
+	}
+}
+
+func TestPodsAreRestricted(t *testing.T) {
+	spec := find[appsv1.Deployment](t, render(t, everything), "Deployment", "registry-lb").Spec.Template.Spec
+	require.True(t, *spec.SecurityContext.RunAsNonRoot)
+	require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, spec.SecurityContext.SeccompProfile.Type)
+	require.Len(t, spec.Containers, 1)
+	container := spec.Containers[0].SecurityContext
+	require.False(t, *container.AllowPrivilegeEscalation)
+	require.True(t, *container.ReadOnlyRootFilesystem)
+	require.Equal(t, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, container.Capabilities)
+}
+
+// Helm and kubectl merge selectors key by key into a Service that is there already, and remove no key that they did not
+// set themselves. So both selectors must have the same keys.
+func TestTheFrontServiceCanTakeOverThatOfNSM(t *testing.T) {
+	front := find[corev1.Service](t, render(t, ""), "Service", "registry")
+	require.Equal(t, map[string]string{"app": "registry-lb"}, front.Spec.Selector)
+	require.Equal(t, "keep", front.Annotations["helm.sh/resource-policy"])
+
+	registries := find[corev1.Service](t, render(t, ""), "Service", "registry-k8s")
+	require.Equal(t, corev1.ClusterIPNone, registries.Spec.ClusterIP)
+	require.Equal(t, map[string]string{"app": "registry"}, registries.Spec.Selector)
+}
+
+func TestUninstallGivesTheServiceBack(t *testing.T) {
+	rel, err := install(t, "registry-lb", "")
+	require.NoError(t, err)
+	var given []string
+	for _, hook := range rel.Hooks {
+		if hook.Kind != "Service" {
+			continue
+		}
+		service := find[corev1.Service](t, split(t, hook.Manifest), "Service", "registry")
+		require.Equal(t, "pre-delete", service.Annotations["helm.sh/hook"])
+		require.Equal(t, "before-hook-creation", service.Annotations["helm.sh/hook-delete-policy"])
+		require.Equal(t, map[string]string{"app": "registry"}, service.Spec.Selector)
+		require.EqualValues(t, 5002, service.Spec.Ports[0].Port)
+		given = append(given, service.Name)
+	}
+	require.Equal(t, []string{"registry"}, given)
+}
+
+func TestNamesFollowTheRelease(t *testing.T) {
+	rel, err := install(t, "front", "")
+	require.NoError(t, err)
+	deployment := find[appsv1.Deployment](t, split(t, rel.Manifest), "Deployment", "front-registry-lb")
+	front := find[corev1.Service](t, split(t, rel.Manifest), "Service", "registry")
+	require.Equal(t, deployment.Spec.Selector.MatchLabels, front.Spec.Selector)
+	require.Equal(t, "front-registry-lb", strings.TrimSpace(front.Spec.Selector["app"]))
+}
