@@ -98,9 +98,13 @@ func conflicted(c *call, faults []*fault) bool {
 		len(during(faults, c.start-slack, c.end+slack, stopped)) > 0
 }
 
-// killsIn returns the crashes of registry-lb at a time.
+// unnoticed is how long a client, one of many in a busy process, may take to notice that its connection has ended.
+const unnoticed = time.Second
+
+// killsIn returns the crashes of registry-lb of which a call at that time may have become a victim: in flight, or sent
+// on a connection whose end had not been noticed yet.
 func killsIn(faults []*fault, start, end time.Duration) []*fault {
-	return slices.DeleteFunc(during(faults, start, end, crashed), func(f *fault) bool { return f.gone < start })
+	return slices.DeleteFunc(during(faults, start-unnoticed, end, crashed), func(f *fault) bool { return f.gone < start-unnoticed })
 }
 
 // unrefreshed returns where an NSE could have expired though its client wanted it: then not being found would be no
