@@ -143,11 +143,11 @@ func certain(calls []*call) []period {
 			writes = append(writes, c)
 		}
 	}
-	uncertain := false
+	uncertain, gap := false, false
 	for i, c := range writes {
 		if c.err != nil {
 			// It may have its effect at any time, until one that succeeded has ended.
-			uncertain = true
+			uncertain, gap = true, true
 			continue
 		}
 		if uncertain {
@@ -158,10 +158,11 @@ func certain(calls []*call) []period {
 		if i+1 < len(writes) {
 			p.end = writes[i+1].start
 		}
-		if last := len(periods) - 1; last >= 0 && periods[last].version == p.version {
+		if last := len(periods) - 1; last >= 0 && periods[last].version == p.version && !gap {
 			p.start = periods[last].start // a refresh changes nothing
 			periods = periods[:last]
 		}
+		gap = false
 		if p.end > p.start {
 			periods = append(periods, p)
 		}
