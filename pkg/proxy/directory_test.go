@@ -28,7 +28,7 @@ const (
 	quickProbe = 50 * time.Millisecond
 	// hangTimeout is how long a probe may take where a member is to hang; elsewhere a busy machine must not make the
 	// impression that one does.
-	hangTimeout = time.Second
+	hangTimeout = 5 * time.Second
 )
 
 // following are options with a directory that is compared with a full listing at the beginning, and then not in the
@@ -125,7 +125,7 @@ func TestWithoutADirectoryNothingIsLearnt(t *testing.T) {
 	t.Parallel()
 	f := nseFlavour()
 	r := startReplicas(t, proxy.SharedStore, "a")
-	front := startFront(t, proxy.Options{ListingInterval: -1, ProbeInterval: quickProbe}, r.describe()...)
+	front := startFront(t, proxy.Options{ListingInterval: -1, ProbeInterval: quickProbe, ProbeTimeout: patience}, r.describe()...)
 	front.eachMethod(t, f, []string{"name"}, false)
 	require.Equal(t, shard.ReasonRing, front.routeOf(t, f, "name").Reason)
 	require.Zero(t, front.Status().Keys)

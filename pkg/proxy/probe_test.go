@@ -53,7 +53,7 @@ func (f *front) member(name string) proxy.MemberStatus {
 
 // probing are options with quick probes.
 func probing() proxy.Options {
-	return proxy.Options{ProbeInterval: quickProbe, ProbeTimeout: hangTimeout}
+	return proxy.Options{ProbeInterval: quickProbe, ProbeTimeout: patience}
 }
 
 func TestWhatAProbeSaysOfAMember(t *testing.T) {
@@ -84,7 +84,11 @@ func TestWhatAProbeSaysOfAMember(t *testing.T) {
 			}
 			a := members["a"]
 			a.setOwn(probes, answerProbes(says(serving)))
-			front := startFront(t, probing(), describe(members)...)
+			options := probing()
+			if row.name == "it hangs" {
+				options.ProbeTimeout = hangTimeout
+			}
+			front := startFront(t, options, describe(members)...)
 			require.Eventually(t, func() bool { return asked.Load() > 1 }, patience, tick)
 			since := front.member("a").Since
 			name := front.nameAt(t, nseFlavour(), "a", "name")
@@ -136,7 +140,7 @@ func TestRecoveredMemberJoinsAnew(t *testing.T) {
 	f := nseFlavour()
 	r := startReplicas(t, proxy.SharedStore, "a", "b")
 	options := following(proxy.SharedStore)
-	options.JoinDelay = 500 * time.Millisecond
+	options.JoinDelay = 5 * time.Second
 	front := startFront(t, options, r.describe()...)
 	front.ready(t)
 	require.Equal(t, proxy.StateLive, front.member("a").State)
@@ -165,11 +169,11 @@ func TestSuspectBeforeItJoined(t *testing.T) {
 	t.Parallel()
 	members := startScripteds(t, "a", "b")
 	members["b"].kill()
-	options := proxy.Options{ProbeInterval: quickProbe, ProbeTimeout: patience, JoinDelay: 300 * time.Millisecond}
+	options := proxy.Options{ProbeInterval: quickProbe, ProbeTimeout: patience, JoinDelay: 2 * time.Second}
 	front := startFront(t, options, members["a"].Member)
 	front.SetMembers(describe(members))
 	front.becomes(t, "b", proxy.StateSuspect)
-	require.Never(t, func() bool { return front.member("b").State != proxy.StateSuspect }, 500*time.Millisecond, tick)
+	require.Never(t, func() bool { return front.member("b").State != proxy.StateSuspect }, 2500*time.Millisecond, tick)
 	members["b"].restart(t)
 	front.becomes(t, "b", proxy.StateJoining)
 	front.becomes(t, "b", proxy.StateLive)
