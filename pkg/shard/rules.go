@@ -85,7 +85,7 @@ func (e entry) observed(c claim, at moment) (entry, Remap) {
 		return e, NotRemapped
 	case e.dead:
 		e = entry{space: e.space, remote: e.remote}
-	case c.seat == nobody || c.seat == e.seat && !(c.seat == stranger && c.newer(e)):
+	case c.seat == nobody || c.seat == e.seat && (c.seat != stranger || !c.newer(e)):
 		e.generation = at.generation
 		return e.updated(c, guarded), NotRemapped
 	case at.here(e.seat) && (guarded || !c.countsAgainst(e, at)):
