@@ -94,6 +94,8 @@ func (w *world) findByName(b *balancer, e *endpoint) error {
 		switch {
 		case err != nil:
 			return err
+		case len(found) == 0 && w.partitioned() && !b.knows(e.holder):
+			return nil // its member has left, as this balancer sees it, and nobody else has the NSE
 		case len(found) > 1, len(found) == 0 && e.there(), len(found) == 1 && !e.there() && !w.remembered():
 			return fmt.Errorf("found %v, registered %v, lost %v", namesOf(found), e.registered, e.lost)
 		case len(found) == 1 && e.holder != (member.Life{}) && lastOf(found[0]) != w.spiffeID(e.holder.Name):
