@@ -80,8 +80,9 @@ image: ## Build the container image; needs a running Docker engine
 	fi
 
 .PHONY: e2e
-e2e: ## Run the tests with real registry chains that no busy machine disturbs: model, NSM's scenarios, identity, chaos checker
-	cd e2e && $(GO) test -p 1 -timeout 30m $(TEST_FLAGS) ./internal/... ./model ./sandbox ./identity
+e2e: ## Run the tests with real registry chains that no busy machine disturbs: NSM's scenarios, identity, courses of the model, chaos checker
+	cd e2e && $(GO) test -p 1 -timeout 30m $(TEST_FLAGS) ./internal/... ./sandbox ./identity
+	cd e2e && $(GO) test -timeout 10m $(TEST_FLAGS) -run '^(TestA|TestTheModel|TestRestart)' ./model
 	cd e2e && $(GO) test -timeout 10m $(TEST_FLAGS) -run '^(TestLinearModel|TestWatchVerdict|TestTheCheckerFindsFaults)$$' ./chaos
 
 # Go's test cache does not see changes to files outside the module, and the manifests are.
@@ -91,7 +92,7 @@ manifests: ## Check the Helm chart and the kustomize component: lint, schema, va
 
 # One package at a time: they measure times, and start many processes.
 .PHONY: soak
-soak: ## Run these and the long tests, on an idle machine: chaos, failover times
+soak: ## Run these and the long tests, on an idle machine: the random model, chaos, failover times
 	cd e2e && $(GO) test -p 1 -timeout 30m $(TEST_FLAGS) ./...
 
 .PHONY: clean

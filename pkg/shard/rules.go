@@ -75,13 +75,14 @@ func (c claim) older(e entry) bool { return c.expires != 0 && c.expires < e.expi
 //     not newer; what was read from the store since then is newer unless its expiration time says otherwise;
 //   - a member that is not live does not take a key from one that is: the event is older than its leaving; nor does a
 //     stranger, unless the event is newer;
-//   - an old copy does not take a key from a newer one.
+//   - an old copy does not take a key from a newer one, nor does an item of a listing that something newer has overtaken
+//     since the listing began.
 //
 // No exception protects a holder that is not live: then there is nothing to lose.
 func (e entry) observed(c claim, at moment) (entry, Remap) {
 	guarded := e.guarded(at.now) && !c.newer(e) && (!c.read || c.older(e))
 	switch {
-	case e.dead && guarded:
+	case e.dead && guarded, c.overtaken(e):
 		return e, NotRemapped
 	case e.dead:
 		e = entry{space: e.space, remote: e.remote}
@@ -98,6 +99,9 @@ func (e entry) observed(c claim, at moment) (entry, Remap) {
 	}
 	return e.updated(c, false), remap
 }
+
+// overtaken says whether the claim is an item of a listing, and something newer was heard while it was under way.
+func (c claim) overtaken(e entry) bool { return c.listed && !c.read && !e.dead && c.older(e) }
 
 // countsAgainst says whether the claim can take a key from a member that is here.
 func (c claim) countsAgainst(e entry, at moment) bool {

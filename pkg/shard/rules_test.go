@@ -95,6 +95,25 @@ func TestRulesForObserved(t *testing.T) {
 			want:  entry{seat: 2, expires: 100, own: recently},
 		},
 		{
+			name:  "an item of a listing does not take a key from a member that got it since the listing began",
+			entry: entry{seat: 2, owner: 7, expires: 100},
+			claim: claim{seat: 3, owner: 8, expires: 99, listed: true},
+			want:  entry{seat: 2, owner: 7, expires: 100},
+		},
+		{
+			name:  "an item of a listing does not make older what was heard since the listing began",
+			entry: entry{seat: 2, owner: 7, expires: 100},
+			claim: claim{seat: 2, owner: 8, expires: 99, listed: true},
+			want:  entry{seat: 2, owner: 7, expires: 100},
+		},
+		{
+			name:  "a listing is believed in all else that was heard before it began",
+			entry: entry{seat: 2, owner: 7, expires: 100},
+			claim: claim{seat: 3, owner: 8, expires: 99, listed: true, read: true},
+			want:  entry{seat: 3, owner: 8, expires: 99, generation: 5},
+			remap: RemapMoved,
+		},
+		{
 			name:  "an old copy does not take a key from a newer one",
 			entry: entry{seat: 2, expires: 100},
 			claim: claim{seat: 3, expires: 99, copied: true},
