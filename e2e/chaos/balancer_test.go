@@ -4,20 +4,17 @@ package chaos_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/networkservicemesh/registry-lb/internal/loopback"
 )
 
 const (
@@ -46,7 +43,7 @@ type balancer struct {
 // newBalancer starts a registry-lb that reads its members from the file members, and waits until it is ready.
 func newBalancer(t *testing.T, name, binary, members, logs string) *balancer {
 	t.Helper()
-	b := &balancer{t: t, binary: binary, members: members, log: filepath.Join(logs, name+".log"), addr: freeAddr(t), admin: freeAddr(t)}
+	b := &balancer{t: t, binary: binary, members: members, log: filepath.Join(logs, name+".log"), addr: loopback.Address(), admin: loopback.Address()}
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	b.start()
@@ -134,22 +131,4 @@ func newService(t *testing.T, balancers []*balancer) *relay {
 		return ready
 	})
 	return r
-}
-
-// freeAddr returns an address that nobody listens on, below the range from which the kernel takes ports for outgoing
-// connections: it must be free again after a restart.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", addr)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		require.NoError(t, err)
-		require.NoError(t, l.Close())
-		return addr
-	}
-	require.Fail(t, "no free port")
-	return ""
 }

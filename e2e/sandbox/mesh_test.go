@@ -23,6 +23,8 @@ import (
 	"github.com/networkservicemesh/sdk/pkg/tools/token"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/networkservicemesh/registry-lb/internal/loopback"
 )
 
 // Lengths of the path of a connection, in segments.
@@ -213,3 +215,8 @@ func eventually(t *testing.T, check func() bool, what string) {
 		require.Less(t, time.Since(began), patience, what)
 	}
 }
+
+// ownURL is an address that the sandbox gives to nobody: it chooses free ports of 127.0.0.1 and takes each some time later,
+// and whoever gets one of these in between makes a test fail. So all servers of a test but those whose address the sandbox
+// does not let one choose are elsewhere.
+func ownURL() *url.URL { return &url.URL{Scheme: "tcp", Host: loopback.Address()} }

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/networkservicemesh/registry-lb/e2e/internal/member"
+	"github.com/networkservicemesh/registry-lb/internal/loopback"
 	"github.com/networkservicemesh/registry-lb/pkg/proxy"
 	"github.com/networkservicemesh/registry-lb/pkg/shard"
 )
@@ -138,7 +139,7 @@ func (r *registries) start(name string) {
 	r.t.Helper()
 	r.lives++
 	l := member.Life{Name: name, UID: strconv.Itoa(r.lives)}
-	m, err := member.Start(member.Options{Name: l.Name, UID: l.UID, Address: ownAddress(), Registry: r.chains(l)})
+	m, err := member.Start(member.Options{Name: l.Name, UID: l.UID, Address: loopback.Address(), Registry: r.chains(l)})
 	require.NoError(r.t, err)
 	r.members[name] = m
 }

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +29,7 @@ import (
 
 	"github.com/networkservicemesh/registry-lb/internal/app"
 	"github.com/networkservicemesh/registry-lb/internal/config"
+	"github.com/networkservicemesh/registry-lb/internal/loopback"
 	"github.com/networkservicemesh/registry-lb/pkg/endpoints"
 	"github.com/networkservicemesh/registry-lb/pkg/proxy"
 )
@@ -71,20 +71,6 @@ func startRegistry(t *testing.T) (string, *slowness) {
 	return l.Addr().String(), slow
 }
 
-// given counts the addresses that were given away.
-var given atomic.Uint32
-
-// freeAddr is an address of the loopback network that nobody listens on, now or later: the host is of this process alone,
-// and the port is below those that the kernel chooses. One that was free a moment ago may be another's by now.
-func freeAddr() string {
-	const (
-		firstPort, ports = 20_000, 10_000
-		firstNet, nets   = 64, 128
-	)
-	pid, n := os.Getpid(), given.Add(1)
-	return fmt.Sprintf("127.%d.%d.%d:%d", firstNet+pid/ports%nets, n>>8&0xff, n&0xff, firstPort+pid%ports)
-}
-
 // running is the application while it runs.
 type running struct {
 	cfg  *config.Config
@@ -104,8 +90,8 @@ func configFor(t *testing.T, members ...string) *config.Config {
 	spec, err := endpoints.ParseSpec("file://" + file)
 	require.NoError(t, err)
 	return &config.Config{
-		ListenOn:         config.ListenAddrs{{Network: "tcp", Address: freeAddr()}},
-		AdminListenOn:    config.ListenAddr{Network: "tcp", Address: freeAddr()},
+		ListenOn:         config.ListenAddrs{{Network: "tcp", Address: loopback.Address()}},
+		AdminListenOn:    config.ListenAddr{Network: "tcp", Address: loopback.Address()},
 		Backends:         config.Backends{Spec: spec},
 		Store:            "shared",
 		TLS:              config.TLSInsecure,
@@ -290,7 +276,7 @@ func TestEndedBeforeItBegan(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, addr := range []*string{&cfg.AdminListenOn.Address, &cfg.ListenOn[0].Address} {
-		*addr = freeAddr()
+		*addr = loopback.Address()
 	}
 	err := app.Run(ctx, cfg, zaptest.NewLogger(t))
 	if err != nil {

@@ -267,12 +267,8 @@ func TestHopAcceptsAMemberThatHasRotated(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
 		t.Helper()
-		world := newMesh(t)
-		member := world.member(t, "registry-0", serverPolicies()...)
-		front := world.front(t, proxy.Options{}, serverPolicies(), member)
-		front.identified(t)
-		c := world.client(t, "nsmgr")
-		cc := c.dial(t, front.addr)
+		s := newHopScene(t)
+		world, member, front, c, cc := s.mesh, s.member, s.front, s.client, s.cc
 		item, err := c.register(t, cc, f, f.item("item"))
 		require.NoError(t, err)
 		svid, err := world.authority.Issue("/ns/nsm-system/pod/registry-0", time.Hour)

@@ -54,12 +54,8 @@ func TestHopOutlivesARotation(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
 		t.Helper()
-		world := newMesh(t)
-		member := world.member(t, "registry-0", serverPolicies()...)
-		front := world.front(t, proxy.Options{}, serverPolicies(), member)
-		front.identified(t)
-		c := world.client(t, "nsmgr")
-		cc := c.dial(t, front.addr)
+		s := newHopScene(t)
+		world, member, front, c, cc := s.mesh, s.member, s.front, s.client, s.cc
 		watcher, cut := watchHop(t, world, front, f)
 
 		// Callers that never rest.
@@ -194,12 +190,8 @@ func TestHopLetsSlowCallsEndAfterARotation(t *testing.T) {
 func TestHopRotatesWhileTheMemberIsDown(t *testing.T) {
 	t.Parallel()
 	f := nseFlavour()
-	world := newMesh(t)
-	member := world.member(t, "registry-0", serverPolicies()...)
-	front := world.front(t, proxy.Options{}, serverPolicies(), member)
-	front.identified(t)
-	c := world.client(t, "nsmgr")
-	cc := c.dial(t, front.addr)
+	s := newHopScene(t)
+	world, member, front, c, cc := s.mesh, s.member, s.front, s.client, s.cc
 	item, err := c.register(t, cc, f, f.item("item"))
 	require.NoError(t, err)
 
@@ -218,12 +210,8 @@ func TestHopOutlivesItsFirstSVID(t *testing.T) {
 	t.Parallel()
 	const lifetime = 8 * time.Second
 	f := nseFlavour()
-	world := newMesh(t)
-	member := world.member(t, "registry-0", serverPolicies()...)
-	front := world.front(t, proxy.Options{}, serverPolicies(), member)
-	front.identified(t)
-	c := world.client(t, "nsmgr")
-	cc := c.dial(t, front.addr)
+	s := newHopScene(t)
+	world, member, front, c, cc := s.mesh, s.member, s.front, s.client, s.cc
 	first := front.rotate(t, world, lifetime)
 	c.signs(t, cc, member, f, first)
 	second := front.rotate(t, world, time.Hour)
@@ -240,11 +228,8 @@ func TestHopAnswersByWhomTheClientWasShown(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
 		t.Helper()
-		world := newMesh(t)
-		member := world.member(t, "registry-0", serverPolicies()...)
-		front := world.front(t, proxy.Options{}, serverPolicies(), member)
-		c := world.client(t, "nsmgr")
-		old := c.dial(t, front.addr)
+		s := newHopScene(t)
+		world, front, c, old := s.mesh, s.front, s.client, s.cc
 		first := front.svid(t)
 		item, err := c.register(t, old, f, f.item("item"))
 		require.NoError(t, err)

@@ -69,11 +69,8 @@ func TestHopIsASegmentOfThePath(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
 		t.Helper()
-		world := newMesh(t)
-		member := world.member(t, "registry-0", serverPolicies()...)
-		front := world.front(t, proxy.Options{}, serverPolicies(), member)
-		c := world.client(t, "nsmgr")
-		cc := c.dial(t, front.addr)
+		s := newHopScene(t)
+		member, front, c, cc := s.member, s.front, s.client, s.cc
 
 		// What a member is sent: who called, and registry-lb with a token for that member.
 		check := func(method string) {
@@ -126,11 +123,8 @@ func TestHopCutsStaleTails(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
 		t.Helper()
-		world := newMesh(t)
-		member := world.member(t, "registry-0", serverPolicies()...)
-		front := world.front(t, proxy.Options{}, serverPolicies(), member)
-		c := world.client(t, "nsmgr")
-		cc := c.dial(t, front.addr)
+		s := newHopScene(t)
+		member, front, c, cc := s.member, s.front, s.client, s.cc
 		item := setPathIDs(f.item(hopItem), "a", "b", "c", "d", "e")
 		item, err := c.register(t, cc, f, item)
 		require.NoError(t, err)

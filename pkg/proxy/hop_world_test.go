@@ -74,6 +74,27 @@ func newMesh(tb testing.TB) mesh {
 	return mesh{authority: a, clientPolicies: clientPolicies()}
 }
 
+// hopScene is the usual cast: an nsmgr, registry-lb, and one member, which check their callers as registry-k8s does.
+type hopScene struct {
+	mesh   mesh
+	member *hopMember
+	front  *hopFront
+	client *hopClient
+	// cc is the client's connection to the front.
+	cc *grpc.ClientConn
+}
+
+func newHopScene(tb testing.TB) hopScene {
+	tb.Helper()
+	s := hopScene{mesh: newMesh(tb)}
+	s.member = s.mesh.member(tb, "registry-0", serverPolicies()...)
+	s.front = s.mesh.front(tb, proxy.Options{}, serverPolicies(), s.member)
+	s.front.identified(tb)
+	s.client = s.mesh.client(tb, "nsmgr")
+	s.cc = s.client.dial(tb, s.front.addr)
+	return s
+}
+
 // party is a workload of the mesh.
 type party struct {
 	*workloadtest.Workload

@@ -51,7 +51,7 @@ func TestLanes(t *testing.T) {
 			"leave": func(t *rapid.T) {
 				key := rapid.SampledFrom(keys).Draw(t, "key")
 				if calls[key] == 0 {
-					t.Skip("nothing is in flight")
+					return
 				}
 				o.leave(key)
 				calls[key]--

@@ -4,10 +4,8 @@ package proxy_test
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/networkservicemesh/registry-lb/internal/loopback"
 	"github.com/networkservicemesh/registry-lb/pkg/shard"
 )
 
@@ -72,21 +71,11 @@ type scripted struct {
 	conns  *connections
 }
 
-// started counts the members that were started.
-var started atomic.Uint32
-
-// ownAddress is an address of the loopback network that no other member uses: the port of one that was killed must not
-// be given to another test's member.
-func ownAddress() string {
-	n := started.Add(1)
-	return fmt.Sprintf("127.1.%d.%d:0", n>>8&0xff, n&0xff)
-}
-
 // startScripted starts a member that is obliging until it is told otherwise.
 func startScripted(tb testing.TB, name string) *scripted {
 	tb.Helper()
 	m := &scripted{script: obliging, Member: shard.Member{Name: name, UID: name + "-uid"}}
-	m.serve(tb, ownAddress())
+	m.serve(tb, loopback.Address()) // the port of one that was killed must not be given to another
 	tb.Cleanup(m.kill)
 	return m
 }
