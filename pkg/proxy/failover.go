@@ -39,8 +39,8 @@ type failover struct {
 	last  error
 	// patient calls wait for a member for as long as the caller does.
 	patient bool
-	// binding calls make the member that answers the key's holder, or end it.
-	binding bool
+	// named calls are about one key, so they wait for a holder that is not known here yet.
+	named bool
 }
 
 // skip says whether the member called name could not be reached in this round. A new life of it deserves a try.
@@ -59,7 +59,7 @@ func (p *Proxy) do(ctx context.Context, key shard.Key, pathIDs []string, ordered
 	defer p.inFlight.leave()
 	ctx, cancel := p.withDeadline(ctx)
 	defer cancel()
-	f := failover{binding: ordered}
+	f := failover{named: ordered}
 	for {
 		m, err := p.pick(ctx, key, pathIDs, &f)
 		if err != nil {
@@ -170,7 +170,7 @@ func (p *Proxy) pick(ctx context.Context, key shard.Key, pathIDs []string, f *fa
 		// The order matters: a roster read after the route has each member that the route can name, unless it
 		// left in between; then the next route does not name it.
 		current := p.roster.Load()
-		if ok && route.Awaited && f.binding {
+		if ok && route.Awaited && f.named {
 			// Whoever the ring names would be a second holder.
 			if err := p.pauseFor(ctx, current, strangerPause); err != nil {
 				return nil, err

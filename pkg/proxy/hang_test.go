@@ -72,6 +72,50 @@ func TestCallsInFlightLeaveAMemberThatHangs(t *testing.T) {
 	})
 }
 
+// TestCallsInFlightLeaveALeaverThatHangs has a member that hangs and is not ready any more before the second probe was
+// missed: what is in flight there must not wait for as long as at one that ends in good order.
+func TestCallsInFlightLeaveALeaverThatHangs(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name       string
+		answers    bool // probes
+		soonest    time.Duration
+		latest     time.Duration
+		answeredBy string
+	}{
+		{"it hangs", false, 2 * time.Second, 3500 * time.Millisecond, "b"},
+		{"it answers probes, and takes long for the call", true, 4 * time.Second, 4 * time.Second, "a"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, proxy.Options{}, []string{"a", "b"}, func(t *testing.T, b *bubble) {
+				t.Helper()
+				answers(b.members)
+				name := b.nameAt(t, "a")
+				time.Sleep(10 * time.Second) //nolint:forbidigo // takes no time in a bubble
+				b.members["a"].set(func(c *call) error {
+					if !row.answers {
+						return c.untilDone()
+					}
+					time.Sleep(4 * time.Second) //nolint:forbidigo // takes no time in a bubble
+					return status.Error(codes.Aborted, "a")
+				})
+				if !row.answers {
+					b.members["a"].setOwn(probes, (*call).untilDone)
+				}
+				began := time.Now()
+				ended := make(chan error, 1)
+				go func() { ended <- b.register(context.Background(), name) }()
+				time.Sleep(500 * time.Millisecond) //nolint:forbidigo // takes no time in a bubble
+				b.SetMembers([]shard.Member{b.members["b"].Member})
+				require.Equal(t, row.answeredBy, status.Convert(<-ended).Message())
+				require.GreaterOrEqual(t, time.Since(began), row.soonest)
+				require.LessOrEqual(t, time.Since(began), row.latest)
+			})
+		})
+	}
+}
+
 // TestCallTimeout has a member that answers its probes, and no calls.
 func TestCallTimeout(t *testing.T) {
 	t.Parallel()

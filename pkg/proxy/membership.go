@@ -245,10 +245,23 @@ func (p *Proxy) retire(m *member) {
 	m.end()
 	p.background.Go(func() {
 		if !m.failed {
-			p.sleep(context.Background(), leaveGrace)
+			p.letEnd(m)
 		}
 		m.close()
 	})
+}
+
+// letEnd gives the calls in flight at m time to end, as long as m answers probes: it may have left because it hangs.
+func (p *Proxy) letEnd(m *member) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if p.options.ProbeInterval > 0 {
+		p.background.Go(func() {
+			defer cancel()
+			p.probeLeaver(ctx, m)
+		})
+	}
+	p.sleep(ctx, leaveGrace)
 }
 
 // logChange writes the one line for a change of who gets calls.

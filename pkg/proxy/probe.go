@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -64,6 +65,27 @@ func (p *Proxy) probe(m *member) {
 	}
 }
 
+// probeLeaver asks m, which has left, for its health until ctx is done, or until m does not answer.
+func (p *Proxy) probeLeaver(ctx context.Context, m *member) {
+	for missed := 0; missed < maxMissed; {
+		began := p.options.Clock.Now()
+		v, _ := p.health(ctx, m.calls.Load())
+		switch {
+		case ctx.Err() != nil:
+			return
+		case v.answered():
+			missed = 0
+		case status.Code(v.err) == codes.DeadlineExceeded:
+			missed++
+		default:
+			return
+		}
+		if !p.sleep(ctx, max(0, p.options.ProbeInterval-p.options.Clock.Since(began))) {
+			return
+		}
+	}
+}
+
 // pauseProbe waits for d, or until there is a reason to ask m at once. It is false when there is nothing left to ask.
 func (p *Proxy) pauseProbe(m *member, d time.Duration) bool {
 	timer := p.options.Clock.NewTimer(d)
@@ -83,23 +105,38 @@ func (p *Proxy) pauseProbe(m *member, d time.Duration) bool {
 // check asks m once. Whatever a member itself answers says that it is alive, except that it is not serving: registries
 // of old releases don't know the question.
 func (p *Proxy) check(m *member, ageing *ageing) error {
-	ctx, cancel := context.WithTimeout(markOwn(m.life, "probe"), p.options.ProbeTimeout)
-	defer cancel()
-	var who peer.Peer
-	resp := new(grpc_health_v1.HealthCheckResponse)
 	c := m.calls.hold()
 	defer c.release()
-	a := invoke(ctx, c.list[0], grpc_health_v1.Health_Check_FullMethodName, new(grpc_health_v1.HealthCheckRequest), resp, grpc.Peer(&who))
+	v, who := p.health(m.life, c)
 	switch {
-	case a.err == nil && resp.GetStatus() == grpc_health_v1.HealthCheckResponse_NOT_SERVING:
+	case v.err == nil && v.status == grpc_health_v1.HealthCheckResponse_NOT_SERVING:
 		return status.Error(codes.Unavailable, "it says that it is not serving")
-	case a.err == nil || a.complete:
-		p.identify(m, who.AuthInfo)
-		if ageing.due(p.options.Clock.Now(), c, who.AuthInfo) {
+	case v.answered():
+		p.identify(m, who)
+		if ageing.due(p.options.Clock.Now(), c, who) {
 			m.age()
 		}
 		return nil
 	default:
-		return a.err
+		return v.err
 	}
+}
+
+// verdict is what a member, or what became of it, answers to a probe.
+type verdict struct {
+	answer
+	status grpc_health_v1.HealthCheckResponse_ServingStatus
+}
+
+// answered says whether the member itself answered, whatever it was.
+func (v *verdict) answered() bool { return v.err == nil || v.complete }
+
+// health asks over c for the health of the member there, and returns who it is, too.
+func (p *Proxy) health(ctx context.Context, c *conns) (verdict, credentials.AuthInfo) {
+	ctx, cancel := context.WithTimeout(markOwn(ctx, "probe"), p.options.ProbeTimeout)
+	defer cancel()
+	var who peer.Peer
+	resp := new(grpc_health_v1.HealthCheckResponse)
+	a := invoke(ctx, c.list[0], grpc_health_v1.Health_Check_FullMethodName, new(grpc_health_v1.HealthCheckRequest), resp, grpc.Peer(&who))
+	return verdict{answer: a, status: resp.GetStatus()}, who.AuthInfo
 }

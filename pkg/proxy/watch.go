@@ -171,7 +171,7 @@ func (w *watch[Q, R]) sendQueued(progress *atomic.Uint64) error {
 // followOne keeps the watch open at the one member that serves it, and returns the end of the watch, or false if
 // the client or the proxy ended it.
 func (w *watch[Q, R]) followOne(ctx context.Context) (answer, bool) {
-	var f failover
+	f := failover{named: w.named}
 	var pace pace
 	established := false
 	for {
@@ -194,7 +194,7 @@ func (w *watch[Q, R]) followOne(ctx context.Context) (answer, bool) {
 			return final, true
 		}
 		if end.moved {
-			f = failover{patient: established}
+			f = failover{named: w.named, patient: established}
 			continue
 		}
 		if end.established {
@@ -202,7 +202,7 @@ func (w *watch[Q, R]) followOne(ctx context.Context) (answer, bool) {
 				return answer{}, false
 			}
 			// The client has its watch; that there is nobody to hear from will be no news.
-			f = failover{patient: true}
+			f = failover{named: w.named, patient: true}
 		}
 		w.proxy.failed(m, w.key, end.cause(), &f)
 	}
