@@ -83,7 +83,7 @@ image: ## Build the container image; needs a running Docker engine
 e2e: ## Run the tests with real registry chains that no busy machine disturbs: NSM's scenarios, identity, courses of the model, chaos checker
 	cd e2e && $(GO) test -p 1 -timeout 30m $(TEST_FLAGS) ./internal/... ./sandbox ./identity
 	cd e2e && $(GO) test -timeout 10m $(TEST_FLAGS) -run '^(TestA|TestTheModel|TestRestart)' ./model
-	cd e2e && $(GO) test -timeout 10m $(TEST_FLAGS) -run '^(TestLinearModel|TestWatchVerdict|TestTheCheckerFindsFaults)$$' ./chaos
+	cd e2e && $(GO) test -timeout 10m $(TEST_FLAGS) -run '^(TestLinearModel|TestWatchVerdict|TestTheCheckerFindsFaults|TestAResumedReplicaGetsNothingBack)$$' ./chaos
 
 # Go's test cache does not see changes to files outside the module, and the manifests are.
 .PHONY: manifests

@@ -33,6 +33,7 @@ type balancer struct {
 	log     string
 	addr    string
 	admin   string
+	store   string // NSM_STORE
 	members string
 
 	mu      sync.Mutex
@@ -40,10 +41,10 @@ type balancer struct {
 	ready   atomic.Bool
 }
 
-// newBalancer starts a registry-lb that reads its members from the file members, and waits until it is ready.
-func newBalancer(t *testing.T, name, binary, members, logs string) *balancer {
+// newBalancer starts a registry-lb that reads its members from the file members and whose NSM_STORE is store, and waits until it is ready.
+func newBalancer(t *testing.T, name, binary, store, members, logs string) *balancer {
 	t.Helper()
-	b := &balancer{t: t, binary: binary, members: members, log: filepath.Join(logs, name+".log"), addr: loopback.Address(), admin: loopback.Address()}
+	b := &balancer{t: t, binary: binary, store: store, members: members, log: filepath.Join(logs, name+".log"), addr: loopback.Address(), admin: loopback.Address()}
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	b.start()
@@ -66,7 +67,7 @@ func (b *balancer) start() {
 		"NSM_ADMIN_LISTEN_ON=tcp://"+b.admin,
 		"NSM_BACKENDS=file://"+b.members,
 		"NSM_TLS=insecure",
-		"NSM_STORE=shared",
+		"NSM_STORE="+b.store,
 	)
 	b.mu.Lock()
 	b.process = p

@@ -33,11 +33,16 @@ func newCluster(t *testing.T, replicas, balancers int, expiry time.Duration) *cl
 	t.Helper()
 	c := &cluster{store: kubestore.New(kubestore.Options{})}
 	c.startReplicas(t, replicas, serveStore(t, c.store), expiry)
-	binary, logs := buildLB(t), t.TempDir()
-	for i := range balancers {
-		c.balancers = append(c.balancers, newBalancer(t, fmt.Sprintf("registry-lb-%d", i), binary, c.members.path, logs))
-	}
-	c.service = newService(t, c.balancers)
+	c.startBalancers(t, balancers, "shared")
+	return c
+}
+
+// newPartitionedCluster is newCluster with registries that share no store.
+func newPartitionedCluster(t *testing.T, replicas, balancers int, expiry time.Duration) *cluster {
+	t.Helper()
+	c := new(cluster)
+	c.startReplicas(t, replicas, inMemory, expiry)
+	c.startBalancers(t, balancers, "partitioned")
 	return c
 }
 
@@ -52,6 +57,16 @@ func newPlainCluster(t *testing.T, replicas int, store string, expiry time.Durat
 		return []string{c.replicas[int(next.Add(1))%len(c.replicas)].relay.addr()}
 	})
 	return c
+}
+
+// startBalancers starts so many registry-lb in front of the replicas, with this NSM_STORE, and a Service.
+func (c *cluster) startBalancers(t *testing.T, balancers int, store string) {
+	t.Helper()
+	binary, logs := buildLB(t), t.TempDir()
+	for i := range balancers {
+		c.balancers = append(c.balancers, newBalancer(t, fmt.Sprintf("registry-lb-%d", i), binary, store, c.members.path, logs))
+	}
+	c.service = newService(t, c.balancers)
 }
 
 // startReplicas starts so many replicas and lists them in the members file.

@@ -59,8 +59,8 @@
 //     of their token, or as long as a token may live. So the expiration time is the version of an NSE, and tells an
 //     event about own traffic, or about something older, from a newer one. Where two versions are equal, or there is
 //     none (NSs have none), nobody knows, and the event counts as older.
-//   - In a partitioned store, a member that hung may have an old copy of what is held elsewhere now: it does not count
-//     either.
+//   - In a partitioned store, a member that hung may have a copy of what is held elsewhere now. An older one does not
+//     count, nor for [LeaveGrace] does any of a member that is back: it carries out late what was in flight there.
 //   - What a listing contains that began after own traffic was over is newer, unless its version says otherwise.
 //   - A complete listing ([Listing]) makes good for deletions that were lost.
 //   - Entries go with their NSE: by Unregister, event, listing, or when the expiration time has passed ([Table.Sweep]).

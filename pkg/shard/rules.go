@@ -39,9 +39,10 @@ type moment struct {
 	generation uint16
 }
 
-// attendance says which members may be given calls.
+// attendance says which members may be given calls, and which of them had left a short time ago.
 type attendance interface {
 	here(s seat) bool
+	back(s seat, now instant) bool
 }
 
 // registered is the entry after a Register through this registry-lb. It is the newest there is: calls about one key
@@ -75,8 +76,9 @@ func (c claim) older(e entry) bool { return c.expires != 0 && c.expires < e.expi
 //     not newer; what was read from the store since then is newer unless its expiration time says otherwise;
 //   - a member that is not live does not take a key from one that is: the event is older than its leaving; nor does a
 //     stranger, unless the event is newer;
-//   - an old copy does not take a key from a newer one, nor does an item of a listing that something newer has overtaken
-//     since the listing began.
+//   - an old copy does not take a key from a newer one, nor does one at a member that had left a short time ago, however
+//     new it is: a process that hung carries out late what was in flight there;
+//   - nor does an item of a listing that something newer has overtaken since the listing began.
 //
 // No exception protects a holder that is not live: then there is nothing to lose.
 func (e entry) observed(c claim, at moment) (entry, Remap) {
@@ -108,7 +110,7 @@ func (c claim) countsAgainst(e entry, at moment) bool {
 	switch {
 	case c.seat == stranger:
 		return c.newer(e)
-	case c.copied && c.older(e):
+	case c.copied && (c.older(e) || at.back(c.seat, at.now)):
 		return false
 	default:
 		return at.here(c.seat)

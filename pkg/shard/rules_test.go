@@ -15,10 +15,12 @@ const (
 	testGuard  = instant(GuardTime)
 )
 
-// In these tests seats 2 and 3 are here, and 4 has left.
+// In these tests seats 2, 3 and 5 are here, 5 again, and 4 has left.
 type testAttendance struct{}
 
-func (testAttendance) here(s seat) bool { return s == 2 || s == 3 }
+func (testAttendance) here(s seat) bool { return s == 2 || s == 3 || s == 5 }
+
+func (testAttendance) back(s seat, _ instant) bool { return s == 5 }
 
 func testMoment() moment {
 	return moment{attendance: testAttendance{}, now: testNow, generation: 5}
@@ -124,6 +126,26 @@ func TestRulesForObserved(t *testing.T) {
 			entry: entry{seat: 2, expires: 100},
 			claim: claim{seat: 3, expires: 100, copied: true},
 			want:  entry{seat: 3, expires: 100, generation: 5},
+			remap: RemapMoved,
+		},
+		{
+			name:  "a new copy at a member that is back does not take a key from one that is here",
+			entry: entry{seat: 2, expires: 100},
+			claim: claim{seat: 5, expires: 101, copied: true},
+			want:  entry{seat: 2, expires: 100},
+		},
+		{
+			name:  "a copy at a member that is back takes a key from a member that has left",
+			entry: entry{seat: 4, expires: 100},
+			claim: claim{seat: 5, expires: 101, copied: true},
+			want:  entry{seat: 5, expires: 101, generation: 5},
+			remap: RemapLeft,
+		},
+		{
+			name:  "a member that is back takes a key from one that is here if all members share a store",
+			entry: entry{seat: 2, expires: 100},
+			claim: claim{seat: 5, expires: 101},
+			want:  entry{seat: 5, expires: 101, generation: 5},
 			remap: RemapMoved,
 		},
 		{

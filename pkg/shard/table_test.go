@@ -473,6 +473,37 @@ func TestTableMemberThatComesBack(t *testing.T) {
 	})
 }
 
+// A member of a store of its own hangs, and another one takes over a key; then it goes on, with a newer copy.
+func TestTableCopiesOfAMemberThatIsBack(t *testing.T) {
+	for _, row := range []struct {
+		name       string
+		newProcess bool
+		wait       time.Duration
+		want       string
+	}{
+		{"do not count", false, 0, "r-1"},
+		{"do not count for as long as they may be from before", false, LeaveGrace - time.Second, "r-1"},
+		{"count after that", false, LeaveGrace, "r-0"},
+		{"count if it is a new process", true, 0, "r-0"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			table, clock := newTestTable(t, "r-0", "r-1")
+			k := NSEKey("nse")
+			table.Registered(k, Registration{Member: "r-0", Expires: epoch.Add(time.Hour)})
+			table.SetMembers(members("r-1"), nil)
+			table.Registered(k, Registration{Member: "r-1", Expires: epoch.Add(time.Hour + time.Second)})
+			both := members("r-0", "r-1")
+			if row.newProcess {
+				both[0].UID = "another"
+			}
+			table.SetMembers(both, nil)
+			later(clock, row.wait)
+			table.Observed(k, Record{Member: "r-0", Expires: epoch.Add(2 * time.Hour)})
+			requireRoute(t, table, k, nil, Route{Member: row.want, Reason: ReasonHolder})
+		})
+	}
+}
+
 func TestTableIDThatSeveralMembersShareIdentifiesNobody(t *testing.T) {
 	table, _ := newTestTable(t, "r-0", "r-1", "r-2")
 	k := NSEKey("nse")

@@ -32,6 +32,7 @@ type place struct {
 	id        string // SPIFFE ID; empty: not known
 	presence  presence
 	left      time.Time
+	returned  time.Time     // the same process, after it had left; zero: it never has
 	keys      *atomic.Int64 // that live and are in the directory with this seat
 }
 
@@ -96,6 +97,13 @@ func (v *view) index() {
 
 func (v *view) here(s seat) bool { return v.places[s].here() }
 
+// back says whether the member had left, and has returned so recently that it may have copies from before. They live as
+// long as a token, like those of members that left.
+func (v *view) back(s seat, now instant) bool {
+	returned := v.places[s].returned
+	return !returned.IsZero() && now.since(instantOf(returned)) < LeaveGrace
+}
+
 // withMembers returns the view after the members here have become those.
 func (v *view) withMembers(lives, joins []Member, now time.Time) *view {
 	wanted := make(map[string]place, len(lives)+len(joins))
@@ -116,9 +124,12 @@ func (v *view) withMembers(lives, joins []Member, now time.Time) *view {
 			w, ok := wanted[p.name]
 			switch {
 			case ok:
-				if p.uid != w.uid {
+				switch {
+				case p.uid != w.uid:
 					// A new life of the member: the place and its keys stay, but who it is has to be learnt again.
-					p.uid, p.id = w.uid, ""
+					p.uid, p.id, p.returned = w.uid, "", time.Time{}
+				case !p.here():
+					p.returned = now
 				}
 				p.presence = w.presence
 				delete(wanted, p.name)
