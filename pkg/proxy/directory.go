@@ -135,6 +135,14 @@ func (d *directory) complete(key listingKey) {
 	delete(d.pending, key)
 }
 
+// awaits says whether calls wait until a listing of this source is complete.
+func (d *directory) awaits(key listingKey) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, pending := d.pending[key]
+	return pending && !d.gaveUp
+}
+
 // status says whether the directory is in sync, when it was last compared with a full listing, and if it is not in
 // sync, why.
 func (d *directory) status() DirectoryStatus {
@@ -262,12 +270,15 @@ func (f *follower[Q, R]) followMember(ctx context.Context, m *member, owner stri
 		f.keepListing(ctx, m, owner, f.listing(query))
 	})
 	defer cancel()
+	standing := true
 	for {
 		r := f.newResponse()
 		if err := stream.RecvMsg(r); err != nil {
 			return
 		}
 		key, record := f.record(r, owner)
+		standing = standing && f.directory.awaits(listingKey{f.space, owner})
+		record.Standing = standing
 		if r.GetDeleted() {
 			f.proxy.table.Deleted(key, record)
 			continue

@@ -587,6 +587,21 @@ func TestANewcomerThatOnlyAnotherBalancerKnows(t *testing.T) {
 	})
 }
 
+// TestKeysOfWhoLeftBeforeTheStartDoNotWait: what a watch begins with looks like news, and is none.
+func TestKeysOfWhoLeftBeforeTheStartDoNotWait(t *testing.T) {
+	t.Parallel()
+	eachFlavour(t, func(t *testing.T, f flavour) {
+		t.Helper()
+		r := startReplicas(t, proxy.SharedStore, "a", "b")
+		r.has(f, "b", "nse")
+		r.leave("b")
+		front := startFront(t, following(proxy.SharedStore), r.describe("a")...)
+		front.ready(t)
+		front.introduced(t, "a", idOf("a"))
+		require.Equal(t, shard.Route{Member: "a", Reason: shard.ReasonRing}, front.routeOf(t, f, "nse"))
+	})
+}
+
 func TestExpiredKeysAreSwept(t *testing.T) {
 	t.Parallel()
 	f := nseFlavour()

@@ -73,7 +73,8 @@
 // Two registry-lb replicas with different views of the members do not give one key two holders. A member that one of
 // them does not take for live yet is joining for the other, and gets the keys that it holds. If it has left for one of
 // them only, the key goes where the ring without it says, and the other hears of that. If one of them does not know it
-// at all, and hears that it has just got a key, it is a stranger: the key is [Route.Awaited] for [StrangerGrace]. That
+// at all, and hears that it has just got a key, it is a stranger: the key is [Route.Awaited] for [StrangerGrace]. What was
+// so before it took calls ([Record.Standing]) is about a member that has left, as far as anybody can tell. That
 // takes a store whose watch tells about members that one does not know, which a partitioned one does not have: there,
 // the time after which newcomers get new keys has to be longer than views differ.
 //

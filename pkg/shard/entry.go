@@ -46,7 +46,7 @@ type entry struct {
 	// the Register before, so it is the version of what is known, too.
 	expires instant
 	// own is when own traffic last told about the key; 0 if it never did, or if something newer was heard since. If a
-	// stranger holds the key, it is when that was heard; 0 if it was read in a listing.
+	// stranger holds the key, it is when that was heard; 0 if it was so before, as far as is known.
 	own instant
 }
 

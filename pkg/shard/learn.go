@@ -27,6 +27,9 @@ type Record struct {
 	Member string
 	// Expires is the expiration time; the zero time if there is none.
 	Expires time.Time
+	// Standing says that the record tells what was so already before there was a call: then the holder has not just got
+	// the key. A watch begins with such records, and they do not look different from others.
+	Standing bool
 }
 
 // Registered tells the directory that a Register of k succeeded through this registry-lb. That is the best there is to
@@ -68,7 +71,7 @@ func (t *Table) Deleted(k Key, r Record) {
 }
 
 func (t *Table) claim(v *view, k Key, r Record) claim {
-	c := claim{seat: v.seats[r.Member], expires: instantOf(r.Expires), copied: r.Member != ""}
+	c := claim{seat: v.seats[r.Member], expires: instantOf(r.Expires), copied: r.Member != "", standing: r.Standing}
 	if r.Member == "" {
 		c.seat = v.identify(r.PathIDs)
 		if c.seat == nobody && !isRemote(k) && v.isStranger(r.PathIDs) {

@@ -28,6 +28,8 @@ type claim struct {
 	copied bool
 	// listed claims come from a listing, others from an event.
 	listed bool
+	// standing claims come from an event, but tell what was so before this registry-lb took calls.
+	standing bool
 	// read claims were read from the store after the last that is known about the key had happened.
 	read bool
 }
@@ -96,7 +98,7 @@ func (e entry) observed(c claim, at moment) (entry, Remap) {
 	}
 	remap := e.remap(c.seat, at)
 	e.seat, e.own, e.generation = c.seat, 0, at.generation
-	if c.seat == stranger && !c.listed {
+	if c.seat == stranger && !c.listed && !c.standing {
 		e.own = at.now
 	}
 	return e.updated(c, false), remap

@@ -396,6 +396,13 @@ func TestTableAwaitsStrangers(t *testing.T) {
 		{"not when it was there before this registry-lb", func(table *Table, _ *clocktesting.FakePassiveClock) {
 			table.BeginListing(NSE).Seen("nse", Record{PathIDs: r2})
 		}, false},
+		{"not when the watch began with it", func(table *Table, _ *clocktesting.FakePassiveClock) {
+			newKey(table, Record{PathIDs: r2, Standing: true})
+		}, false},
+		{"but when there is news of it since", func(table *Table, _ *clocktesting.FakePassiveClock) {
+			newKey(table, Record{PathIDs: r2, Expires: epoch.Add(time.Minute), Standing: true})
+			newKey(table, Record{PathIDs: r2, Expires: epoch.Add(time.Minute + 1)})
+		}, true},
 		{"not when a member has left that has the ID", func(table *Table, _ *clocktesting.FakePassiveClock) {
 			table.SetMembers(members("r-0", "r-1", "r-2"), nil)
 			table.SetID("r-2", id("r-2"))
