@@ -23,8 +23,9 @@ import (
 
 const (
 	// expiry is how long an NSE lives without a refresh. A replica's timer fires earlier by as long as the caller
-	// would have waited; the client refreshes at two thirds. So it must be more than three times callTimeout.
-	expiry = 40 * time.Second
+	// would have waited; the client refreshes at two thirds. So a third of it must be more than callTimeout and what it
+	// takes to find out that a replica hangs. In NSM it is a minute, too.
+	expiry = time.Minute
 	// callTimeout is what the clients give each call: at least 10 s, as is promised for.
 	callTimeout = 11 * time.Second
 	// services is how many network services there are.
@@ -48,7 +49,7 @@ func usual() rhythm {
 		step:     2500 * time.Millisecond,
 		hold:     [2]time.Duration{2 * time.Second, 8 * time.Second},
 		rest:     [2]time.Duration{500 * time.Millisecond, 3 * time.Second},
-		longHold: 45 * time.Second,
+		longHold: 55 * time.Second,
 		longRest: 15 * time.Second,
 	}
 }
