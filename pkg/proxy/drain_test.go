@@ -3,12 +3,15 @@
 package proxy_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/networkservicemesh/registry-lb/pkg/proxy"
 )
@@ -61,4 +64,35 @@ func TestDrainEndsWatchesAndNothingElse(t *testing.T) {
 		close(release)
 		require.NoError(t, await(t, slow, "the call in flight"))
 	})
+}
+
+// TestDrainEndsAWatchThatNobodyReads: who does not read does not hold up the drain until it is cut for that.
+func TestDrainEndsAWatchThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	f := nseFlavour()
+	members, store := startShared(t, "a")
+	clock := testingclock.NewFakeClock(time.Now())
+	metrics := prometheus.NewPedanticRegistry()
+	front := startFront(t, proxy.Options{Clock: clock, ProbeInterval: -1, Registerer: metrics}, describe(members)...)
+
+	const window = 64 << 10
+	stalled, err := f.find(t.Context(), front.dial(t, grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window)), f.query("", true))
+	require.NoError(t, err)
+	_, err = stalled.Header()
+	require.NoError(t, err)
+	filler := string(make([]byte, window))
+	for i := range 20 {
+		store.put(f, f.itemWith(fmt.Sprintf("filler-%02d", i), filler))
+	}
+	require.Eventually(t, clock.HasWaiters, patience, tick) // for it to read
+
+	front.Drain()
+	require.Eventually(t, func() bool {
+		clock.Step(10 * time.Millisecond)
+		return value(t, metrics, "registry_lb_watch_clients", nil) == 0
+	}, patience, tick)
+	require.Zero(t, value(t, metrics, "registry_lb_watch_dropped_total", nil))
+	_, err = stalled.all()
+	requireCode(t, codes.Unavailable, err)
+	require.ErrorContains(t, err, "registry-lb is stopping")
 }

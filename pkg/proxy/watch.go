@@ -91,24 +91,21 @@ func (w *watch[Q, R]) run() error {
 
 // deliver sends to the client until the watch ends.
 func (w *watch[Q, R]) deliver(ctx context.Context) error {
-	draining := w.proxy.draining
-	var drained <-chan time.Time
+	d := drain{begins: w.proxy.draining}
+	defer d.stop()
 	for {
 		select {
-		case <-draining:
-			draining = nil
-			timer := w.proxy.options.Clock.NewTimer(w.spread())
-			defer timer.Stop()
-			drained = timer.C()
-		case <-drained:
+		case <-d.begins:
+			d.begin(w.proxy.options.Clock, w.spread())
+		case <-d.over:
 			return errStopping()
 		case <-w.queue.filled:
-			if err := w.sendAll(); err != nil {
+			if err := w.sendAll(&d); err != nil {
 				return err
 			}
 		case a := <-w.verdict:
 			// What came before the end goes out before the end.
-			if err := w.sendAll(); err != nil {
+			if err := w.sendAll(&d); err != nil {
 				return err
 			}
 			w.stream.SetTrailer(w.proxy.endToEnd(a.trailer))
@@ -123,7 +120,7 @@ func (w *watch[Q, R]) deliver(ctx context.Context) error {
 
 // sendAll sends what is in the queue. A client that does not read blocks the sending goroutine until its stream
 // ends, which is when the handler returns; so that goroutine must not be the handler's own.
-func (w *watch[Q, R]) sendAll() error {
+func (w *watch[Q, R]) sendAll(d *drain) error {
 	var progress atomic.Uint64
 	sent := make(chan error, 1)
 	go func() { sent <- w.sendQueued(&progress) }()
@@ -136,6 +133,10 @@ func (w *watch[Q, R]) sendAll() error {
 			return err
 		case <-w.stream.Context().Done():
 			return status.FromContextError(w.stream.Context().Err()).Err()
+		case <-d.begins:
+			d.begin(w.proxy.options.Clock, w.spread())
+		case <-d.over:
+			return errStopping()
 		case <-w.proxy.closed:
 			return errStopping()
 		case <-ticker.C():
