@@ -58,10 +58,20 @@ func (f *finder[Q, R]) serveList(query Q, stream serverStream[R]) error {
 	if l.err != nil {
 		return l.err
 	}
-	for _, r := range l.responses {
+	if len(l.responses) < 2 {
+		// The first response never waits for the client: the window of a new stream is empty.
+		return sendList(stream, l.responses, func() {})
+	}
+	// A list is a call in flight, which a drain lets end.
+	return f.proxy.send(stream.Context(), new(drain), func(sent func()) error { return sendList(stream, l.responses, sent) })
+}
+
+func sendList[R response](stream serverStream[R], responses []R, sent func()) error {
+	for _, r := range responses {
 		if err := stream.Send(r); err != nil {
 			return err
 		}
+		sent()
 	}
 	return nil
 }

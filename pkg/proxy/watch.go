@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,8 +30,6 @@ const (
 	resyncDelay = time.Second
 	// answerWait is how long is waited for a stream to begin, before it is taken for one that has nothing to tell.
 	answerWait = 5 * time.Second
-	// stallLimit is how long a client may leave one response unread before its watch is ended.
-	stallLimit = 30 * time.Second
 )
 
 // watch is one client's Find with watch.
@@ -91,21 +88,21 @@ func (w *watch[Q, R]) run() error {
 
 // deliver sends to the client until the watch ends.
 func (w *watch[Q, R]) deliver(ctx context.Context) error {
-	d := drain{begins: w.proxy.draining}
+	d := w.proxy.newDrain(w.spread)
 	defer d.stop()
 	for {
 		select {
 		case <-d.begins:
-			d.begin(w.proxy.options.Clock, w.spread())
+			d.begin()
 		case <-d.over:
 			return errStopping()
 		case <-w.queue.filled:
-			if err := w.sendAll(&d); err != nil {
+			if err := w.sendAll(d); err != nil {
 				return err
 			}
 		case a := <-w.verdict:
 			// What came before the end goes out before the end.
-			if err := w.sendAll(&d); err != nil {
+			if err := w.sendAll(d); err != nil {
 				return err
 			}
 			w.stream.SetTrailer(w.proxy.endToEnd(a.trailer))
@@ -118,40 +115,16 @@ func (w *watch[Q, R]) deliver(ctx context.Context) error {
 	}
 }
 
-// sendAll sends what is in the queue. A client that does not read blocks the sending goroutine until its stream
-// ends, which is when the handler returns; so that goroutine must not be the handler's own.
+// sendAll sends what is in the queue.
 func (w *watch[Q, R]) sendAll(d *drain) error {
-	var progress atomic.Uint64
-	sent := make(chan error, 1)
-	go func() { sent <- w.sendQueued(&progress) }()
-
-	ticker := w.proxy.options.Clock.NewTicker(stallLimit)
-	defer ticker.Stop()
-	for before := uint64(0); ; {
-		select {
-		case err := <-sent:
-			return err
-		case <-w.stream.Context().Done():
-			return status.FromContextError(w.stream.Context().Err()).Err()
-		case <-d.begins:
-			d.begin(w.proxy.options.Clock, w.spread())
-		case <-d.over:
-			return errStopping()
-		case <-w.proxy.closed:
-			return errStopping()
-		case <-ticker.C():
-			now := progress.Load()
-			if now == before {
-				w.proxy.metrics.dropped.Inc()
-				return status.Errorf(codes.ResourceExhausted,
-					"registry-lb: the client of this watch has read nothing for %v: read faster or ask for less", stallLimit)
-			}
-			before = now
-		}
+	err := w.proxy.send(w.stream.Context(), d, w.sendQueued)
+	if errors.Is(err, errStalled) {
+		w.proxy.metrics.dropped.Inc()
 	}
+	return err
 }
 
-func (w *watch[Q, R]) sendQueued(progress *atomic.Uint64) error {
+func (w *watch[Q, R]) sendQueued(sent func()) error {
 	for {
 		if header := w.queue.takeHeader(); header != nil {
 			if err := w.stream.SendHeader(w.proxy.endToEnd(header)); err != nil {
@@ -165,7 +138,7 @@ func (w *watch[Q, R]) sendQueued(progress *atomic.Uint64) error {
 		if err := w.stream.Send(r); err != nil {
 			return err
 		}
-		progress.Add(1)
+		sent()
 	}
 }
 

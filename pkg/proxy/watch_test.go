@@ -358,6 +358,34 @@ func TestStalledClient(t *testing.T) {
 	require.Equal(t, "after", w.next(t))
 }
 
+// TestStalledList is the same for a list, which is not held in memory for ever either.
+func TestStalledList(t *testing.T) {
+	t.Parallel()
+	f := nseFlavour()
+	members, store := startShared(t, "a")
+	const window = 64 << 10
+	filler := string(make([]byte, window))
+	for i := range 20 {
+		store.put(f, f.itemWith(fmt.Sprintf("filler-%02d", i), filler))
+	}
+	clock := testingclock.NewFakeClock(time.Now())
+	metrics := prometheus.NewPedanticRegistry()
+	front := startFront(t, proxy.Options{Clock: clock, ProbeInterval: -1, Registerer: metrics}, describe(members)...)
+	stalled, err := f.find(t.Context(), front.dial(t, grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window)), f.query("", false))
+	require.NoError(t, err)
+	_, err = stalled.Header()
+	require.NoError(t, err)
+
+	refused := prometheus.Labels{"service": f.service, "method": "Find", "code": "ResourceExhausted"}
+	require.Eventually(t, func() bool {
+		clock.Step(31 * time.Second)
+		return value(t, metrics, "registry_lb_requests_total", refused) == 1
+	}, patience, 50*time.Millisecond)
+	rest, err := stalled.all()
+	requireCode(t, codes.ResourceExhausted, err)
+	require.Less(t, len(rest), 20)
+}
+
 func TestEventsOfOneNameAreCoalesced(t *testing.T) {
 	t.Parallel()
 	eachFlavour(t, func(t *testing.T, f flavour) {
