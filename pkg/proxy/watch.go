@@ -97,12 +97,12 @@ func (w *watch[Q, R]) deliver(ctx context.Context) error {
 		case <-d.over:
 			return errStopping()
 		case <-w.queue.filled:
-			if err := w.sendAll(d); err != nil {
+			if err := w.sendAll(ctx, d); err != nil {
 				return err
 			}
 		case a := <-w.verdict:
 			// What came before the end goes out before the end.
-			if err := w.sendAll(d); err != nil {
+			if err := w.sendAll(ctx, d); err != nil {
 				return err
 			}
 			w.stream.SetTrailer(w.proxy.endToEnd(a.trailer))
@@ -116,8 +116,8 @@ func (w *watch[Q, R]) deliver(ctx context.Context) error {
 }
 
 // sendAll sends what is in the queue.
-func (w *watch[Q, R]) sendAll(d *drain) error {
-	err := w.proxy.send(w.stream.Context(), d, w.sendQueued)
+func (w *watch[Q, R]) sendAll(ctx context.Context, d *drain) error {
+	err := w.proxy.send(ctx, d, w.sendQueued)
 	if errors.Is(err, errStalled) {
 		w.proxy.metrics.dropped.Inc()
 	}
