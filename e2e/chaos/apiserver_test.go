@@ -22,8 +22,8 @@ import (
 //
 // One thing is left out: the timeoutSeconds of watches. registry-k8s asks for a minute and loses the deletions between
 // one watch and the next; that is a fault of its own, which would hide those that are looked for here.
-func serveStore(t *testing.T, store *kubestore.Store) (url string) {
-	t.Helper()
+func serveStore(tb testing.TB, store *kubestore.Store) (url string) {
+	tb.Helper()
 	client := store.Client()
 	mux := http.NewServeMux()
 	handle(mux, "networkserviceendpoints", "NetworkServiceEndpoint", func(namespace string) crud[v1.NetworkServiceEndpoint, v1.NetworkServiceEndpointList] {
@@ -35,7 +35,7 @@ func serveStore(t *testing.T, store *kubestore.Store) (url string) {
 	}, func(l *v1.NetworkServiceList) []v1.NetworkService { return l.Items },
 		func(o *v1.NetworkService) *metav1.TypeMeta { return &o.TypeMeta })
 	server := httptest.NewServer(mux)
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		server.CloseClientConnections() // watches never end by themselves
 		server.Close()
 	})

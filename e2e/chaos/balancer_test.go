@@ -28,7 +28,7 @@ const (
 
 // balancer is one place for a registry-lb, and the processes that live there one after the other.
 type balancer struct {
-	t       *testing.T
+	tb      testing.TB
 	binary  string
 	log     string
 	addr    string
@@ -41,28 +41,29 @@ type balancer struct {
 	ready   atomic.Bool
 }
 
-// newBalancer starts a registry-lb that reads its members from the file members and whose NSM_STORE is store, and waits until it is ready.
-func newBalancer(t *testing.T, name, binary, store, members, logs string) *balancer {
-	t.Helper()
-	b := &balancer{t: t, binary: binary, store: store, members: members, log: filepath.Join(logs, name+".log"), addr: loopback.Address(), admin: loopback.Address()}
+// newBalancer starts a registry-lb that reads its members from the file members and whose NSM_STORE is store, and waits
+// until it is ready.
+func newBalancer(tb testing.TB, name, binary, store, members, logs string) *balancer {
+	tb.Helper()
+	b := &balancer{tb: tb, binary: binary, store: store, members: members, log: filepath.Join(logs, name+".log"), addr: loopback.Address(), admin: loopback.Address()}
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	b.start()
 	group.Go(func() { b.observe(ctx) })
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		group.Wait()
-		if t.Failed() {
-			t.Logf("the end of the log of %s:\n%s", name, tail(b.log))
+		if tb.Failed() {
+			tb.Logf("the end of the log of %s:\n%s", name, tail(b.log))
 		}
 	})
-	require.True(t, b.awaitReady(ctx), "%s is not ready:\n%s", name, tail(b.log))
+	require.True(tb, b.awaitReady(ctx), "%s is not ready:\n%s", name, tail(b.log))
 	return b
 }
 
 // start begins a new life, and does not wait until it is ready.
 func (b *balancer) start() {
-	p := startProcess(b.t, exec.Command(b.binary), b.log, //nolint:noctx // the test ends it
+	p := startProcess(b.tb, exec.Command(b.binary), b.log, //nolint:noctx // the test ends it
 		"NSM_LISTEN_ON=tcp://"+b.addr,
 		"NSM_ADMIN_LISTEN_ON=tcp://"+b.admin,
 		"NSM_BACKENDS=file://"+b.members,
@@ -117,9 +118,9 @@ func (b *balancer) isReady(ctx context.Context, client *http.Client) bool {
 }
 
 // newService returns the address of a Service over all of them: each connection goes to the next one that is ready.
-func newService(t *testing.T, balancers []*balancer) *relay {
-	t.Helper()
-	r := newRelay(t)
+func newService(tb testing.TB, balancers []*balancer) *relay {
+	tb.Helper()
+	r := newRelay(tb)
 	var next atomic.Uint32
 	r.setTargets(func() []string {
 		var ready []string

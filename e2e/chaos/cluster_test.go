@@ -29,29 +29,29 @@ type cluster struct {
 }
 
 // newCluster starts a registry of so many registry-k8s and registry-lb, and ends it with the test.
-func newCluster(t *testing.T, replicas, balancers int, expiry time.Duration) *cluster {
-	t.Helper()
+func newCluster(tb testing.TB, replicas, balancers int, expiry time.Duration) *cluster {
+	tb.Helper()
 	c := &cluster{store: kubestore.New(kubestore.Options{})}
-	c.startReplicas(t, replicas, serveStore(t, c.store), expiry)
-	c.startBalancers(t, balancers, "shared")
+	c.startReplicas(tb, replicas, serveStore(tb, c.store), expiry)
+	c.startBalancers(tb, balancers, "shared")
 	return c
 }
 
 // newPartitionedCluster is newCluster with registries that share no store.
-func newPartitionedCluster(t *testing.T, replicas, balancers int, expiry time.Duration) *cluster {
-	t.Helper()
+func newPartitionedCluster(tb testing.TB, replicas, balancers int, expiry time.Duration) *cluster {
+	tb.Helper()
 	c := new(cluster)
-	c.startReplicas(t, replicas, inMemory, expiry)
-	c.startBalancers(t, balancers, "partitioned")
+	c.startReplicas(tb, replicas, inMemory, expiry)
+	c.startBalancers(tb, balancers, "partitioned")
 	return c
 }
 
 // newPlainCluster has no registry-lb: clients connect to the replicas as a Service would have them, in turn.
-func newPlainCluster(t *testing.T, replicas int, store string, expiry time.Duration) *cluster {
-	t.Helper()
+func newPlainCluster(tb testing.TB, replicas int, store string, expiry time.Duration) *cluster {
+	tb.Helper()
 	c := new(cluster)
-	c.startReplicas(t, replicas, store, expiry)
-	c.service = newRelay(t)
+	c.startReplicas(tb, replicas, store, expiry)
+	c.service = newRelay(tb)
 	var next atomic.Uint32
 	c.service.setTargets(func() []string {
 		return []string{c.replicas[int(next.Add(1))%len(c.replicas)].relay.addr()}
@@ -60,22 +60,22 @@ func newPlainCluster(t *testing.T, replicas int, store string, expiry time.Durat
 }
 
 // startBalancers starts so many registry-lb in front of the replicas, with this NSM_STORE, and a Service.
-func (c *cluster) startBalancers(t *testing.T, balancers int, store string) {
-	t.Helper()
-	binary, logs := buildLB(t), t.TempDir()
+func (c *cluster) startBalancers(tb testing.TB, balancers int, store string) {
+	tb.Helper()
+	binary, logs := buildLB(tb), tb.TempDir()
 	for i := range balancers {
-		c.balancers = append(c.balancers, newBalancer(t, fmt.Sprintf("registry-lb-%d", i), binary, store, c.members.path, logs))
+		c.balancers = append(c.balancers, newBalancer(tb, fmt.Sprintf("registry-lb-%d", i), binary, store, c.members.path, logs))
 	}
-	c.service = newService(t, c.balancers)
+	c.service = newService(tb, c.balancers)
 }
 
 // startReplicas starts so many replicas and lists them in the members file.
-func (c *cluster) startReplicas(t *testing.T, replicas int, store string, expiry time.Duration) {
-	t.Helper()
-	c.members = newMembersFile(t)
-	logs := t.TempDir()
+func (c *cluster) startReplicas(tb testing.TB, replicas int, store string, expiry time.Duration) {
+	tb.Helper()
+	c.members = newMembersFile(tb)
+	logs := tb.TempDir()
 	for i := range replicas {
-		r := newReplica(t, fmt.Sprintf("registry-k8s-%d", i), store, expiry, logs)
+		r := newReplica(tb, fmt.Sprintf("registry-k8s-%d", i), store, expiry, logs)
 		c.replicas = append(c.replicas, r)
 		c.members.set(r.relay.addr(), true)
 	}
@@ -83,16 +83,16 @@ func (c *cluster) startReplicas(t *testing.T, replicas int, store string, expiry
 
 // membersFile is the file that registry-lb reads its members from.
 type membersFile struct {
-	t    *testing.T
+	tb   testing.TB
 	path string
 
 	mu     sync.Mutex
 	listed []string
 }
 
-func newMembersFile(t *testing.T) *membersFile {
-	t.Helper()
-	return &membersFile{t: t, path: filepath.Join(t.TempDir(), "members")}
+func newMembersFile(tb testing.TB) *membersFile {
+	tb.Helper()
+	return &membersFile{tb: tb, path: filepath.Join(tb.TempDir(), "members")}
 }
 
 // set lists addr, or lists it no more.
@@ -104,8 +104,8 @@ func (f *membersFile) set(addr string, listed bool) {
 		f.listed = append(f.listed, addr)
 	}
 	next := f.path + ".next"
-	require.NoError(f.t, os.WriteFile(next, []byte(strings.Join(f.listed, "\n")+"\n"), 0o600))
-	require.NoError(f.t, os.Rename(next, f.path))
+	require.NoError(f.tb, os.WriteFile(next, []byte(strings.Join(f.listed, "\n")+"\n"), 0o600))
+	require.NoError(f.tb, os.Rename(next, f.path))
 }
 
 // tail returns the last lines of a log, those of gRPC left out: who is not there is in the others.

@@ -25,13 +25,13 @@ type direct struct {
 }
 
 // newDirect returns a client with a connection of its own, which ends with the test.
-func newDirect(t *testing.T, addr string, options ...grpc.DialOption) *direct {
-	t.Helper()
+func newDirect(tb testing.TB, addr string, options ...grpc.DialOption) *direct {
+	tb.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+addr, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, conn.Close()) })
 	identity, err := member.Token(member.ID("client"))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return &direct{NetworkServiceEndpointRegistryClient: registry.NewNetworkServiceEndpointRegistryClient(conn), identity: identity}
 }
 
@@ -43,8 +43,8 @@ func (d *direct) register(ctx context.Context, nse *registry.NetworkServiceEndpo
 }
 
 // registerAll registers so many NSEs, several at a time.
-func (d *direct) registerAll(t *testing.T, count int) []*registry.NetworkServiceEndpoint {
-	t.Helper()
+func (d *direct) registerAll(tb testing.TB, count int) []*registry.NetworkServiceEndpoint {
+	tb.Helper()
 	const atATime = 16
 	all := make([]*registry.NetworkServiceEndpoint, count)
 	errs := make(chan error, atATime)
@@ -52,7 +52,7 @@ func (d *direct) registerAll(t *testing.T, count int) []*registry.NetworkService
 	for first := range atATime {
 		group.Go(func() {
 			for i := first; i < count; i += atATime {
-				nse, err := d.register(t.Context(), &registry.NetworkServiceEndpoint{
+				nse, err := d.register(tb.Context(), &registry.NetworkServiceEndpoint{
 					Name: fmt.Sprintf("nse-%05d", i), Url: url(1), NetworkServiceNames: []string{serviceName(i)},
 				})
 				if err != nil {
@@ -65,7 +65,7 @@ func (d *direct) registerAll(t *testing.T, count int) []*registry.NetworkService
 	}
 	group.Wait()
 	close(errs)
-	require.NoError(t, <-errs)
+	require.NoError(tb, <-errs)
 	return all
 }
 
@@ -78,8 +78,11 @@ func (s times) percentile(percent int) time.Duration {
 	return sorted[max(0, (len(sorted)*percent+99)/100-1)]
 }
 
-// String shows the times for people.
-func (s times) String() string {
-	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
-	return fmt.Sprintf("p50 %v, p99 %v, slowest %v, of %d", round(s.percentile(50)), round(s.percentile(99)), round(s.percentile(100)), len(s))
+// report has a benchmark print the times in place of how long it took itself. The suffix tells several of them apart.
+func (s times) report(b *testing.B, suffix string) {
+	b.Helper()
+	b.ReportMetric(0, "ns/op") // which would be set-up and pauses
+	for name, percent := range map[string]int{"p50": 50, "p99": 99, "max": 100} {
+		b.ReportMetric(float64(s.percentile(percent).Microseconds())/1000, name+suffix+"-ms")
+	}
 }

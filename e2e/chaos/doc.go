@@ -11,5 +11,6 @@
 // The variables CHAOS_SEED, CHAOS_DURATION and CHAOS_CLIENTS change the course of TestChaos. Each run prints its seed:
 // the same seed gives the same faults at about the same times, though not the same interleaving.
 //
-// Nothing else should run on the machine: with two cores, what is measured then is how long a process waits for one.
+// Nothing else should run on the machine while benchmarks do: with two cores, what is measured then is how long a process
+// waits for one.
 package chaos

@@ -23,10 +23,10 @@ type process struct {
 
 // startProcess starts command in a process group of its own, and ends it with the test. What it writes goes to the end of
 // the file log.
-func startProcess(t *testing.T, command *exec.Cmd, log string, env ...string) *process {
-	t.Helper()
+func startProcess(tb testing.TB, command *exec.Cmd, log string, env ...string) *process {
+	tb.Helper()
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	defer func() { _ = file.Close() }()
 	command.Stderr = file
 	if command.Stdout == nil {
@@ -34,13 +34,13 @@ func startProcess(t *testing.T, command *exec.Cmd, log string, env ...string) *p
 	}
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GOMAXPROCS=2"}, env...)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	require.NoError(t, command.Start())
+	require.NoError(tb, command.Start())
 	p := &process{cmd: command, exited: make(chan struct{})}
 	go func() {
 		_ = command.Wait() // most are killed
 		close(p.exited)
 	}()
-	t.Cleanup(p.kill)
+	tb.Cleanup(p.kill)
 	return p
 }
 
@@ -72,13 +72,13 @@ func (p *process) terminate(within time.Duration) {
 }
 
 // buildLB builds registry-lb.
-func buildLB(t *testing.T) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "registry-lb")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./cmd/registry-lb")
+func buildLB(tb testing.TB) (path string) {
+	tb.Helper()
+	path = filepath.Join(tb.TempDir(), "registry-lb")
+	build := exec.CommandContext(tb.Context(), "go", "build", "-o", path, "./cmd/registry-lb")
 	build.Dir = filepath.Join("..", "..")
 	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(tb, err, "%s", out)
 	return path
 }
 

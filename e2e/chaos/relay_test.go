@@ -30,15 +30,15 @@ type relay struct {
 }
 
 // newRelay starts a relay without targets, and ends it with the test.
-func newRelay(t *testing.T) *relay {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+func newRelay(tb testing.TB) *relay {
+	tb.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &relay{listener: listener, ctx: ctx, conns: make(map[net.Conn]struct{})}
 	r.setTargets(func() []string { return nil })
 	r.group.Go(r.accept)
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		_ = listener.Close()
 		r.reset()

@@ -70,7 +70,7 @@ func runMember() error {
 type replica struct {
 	name   string
 	relay  *relay
-	t      *testing.T
+	tb     testing.TB
 	store  string
 	log    string
 	expiry time.Duration
@@ -79,9 +79,9 @@ type replica struct {
 	process *process
 }
 
-func newReplica(t *testing.T, name, store string, expiry time.Duration, logs string) *replica {
-	t.Helper()
-	r := &replica{name: name, t: t, store: store, expiry: expiry, log: filepath.Join(logs, name+".log"), relay: newRelay(t)}
+func newReplica(tb testing.TB, name, store string, expiry time.Duration, logs string) *replica {
+	tb.Helper()
+	r := &replica{name: name, tb: tb, store: store, expiry: expiry, log: filepath.Join(logs, name+".log"), relay: newRelay(tb)}
 	r.start()
 	return r
 }
@@ -89,20 +89,20 @@ func newReplica(t *testing.T, name, store string, expiry time.Duration, logs str
 // start begins a new life.
 func (r *replica) start() {
 	executable, err := os.Executable()
-	require.NoError(r.t, err)
+	require.NoError(r.tb, err)
 	command := exec.Command(executable, "-test.run=^$") //nolint:noctx // the test ends it
 	out, in, err := os.Pipe()
-	require.NoError(r.t, err)
+	require.NoError(r.tb, err)
 	defer func() { _ = out.Close() }()
 	command.Stdout = in
-	p := startProcess(r.t, command, r.log, envMemberName+"="+r.name, envMemberStore+"="+r.store, envMemberExpiry+"="+r.expiry.String())
+	p := startProcess(r.tb, command, r.log, envMemberName+"="+r.name, envMemberStore+"="+r.store, envMemberExpiry+"="+r.expiry.String())
 	_ = in.Close() // the process has its own
-	require.NoError(r.t, out.SetReadDeadline(time.Now().Add(memberStart)))
+	require.NoError(r.tb, out.SetReadDeadline(time.Now().Add(memberStart)))
 	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(r.t, err, "replica %s did not start", r.name)
+	require.NoError(r.tb, err, "replica %s did not start", r.name)
 	addr := strings.TrimSpace(line)
 	_, _, err = net.SplitHostPort(addr)
-	require.NoError(r.t, err)
+	require.NoError(r.tb, err)
 	r.relay.setTargets(func() []string { return []string{addr} })
 	r.mu.Lock()
 	r.process = p
