@@ -5,6 +5,9 @@ package proxy_test
 import (
 	"context"
 	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -24,14 +27,53 @@ import (
 type bubble struct {
 	*proxy.Proxy
 	members map[string]*scripted
+
+	mu    sync.Mutex
+	conns []*icyConn
+}
+
+// icyConn is a connection to a member that can hang, alone: what is sent is lost, and nothing comes any more.
+type icyConn struct {
+	net.Conn
+	frozen atomic.Bool
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (c *icyConn) Write(p []byte) (int, error) {
+	if c.frozen.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *icyConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.frozen.Load() {
+		<-c.closed
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func (c *icyConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// connections are all that were made so far.
+func (b *bubble) connections() []*icyConn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.conns)
 }
 
 // inBubble runs test in a bubble with members of these names.
 func inBubble(t *testing.T, o proxy.Options, names []string, test func(t *testing.T, b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		listeners := make(map[string]*bufconn.Listener)
-		members := make(map[string]*scripted)
+		b := &bubble{members: make(map[string]*scripted)}
+		listeners, members := make(map[string]*bufconn.Listener), b.members
 		for _, name := range names {
 			l := bufconn.Listen(64 << 10)
 			m := &scripted{script: obliging, Member: shard.Member{Name: name, UID: name}}
@@ -41,7 +83,17 @@ func inBubble(t *testing.T, o proxy.Options, names []string, test func(t *testin
 		}
 		o.DialOptions = append(o.DialOptions,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return listeners[addr].DialContext(ctx) }),
+			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+				conn, err := listeners[addr].DialContext(ctx)
+				if err != nil {
+					return nil, err
+				}
+				icy := &icyConn{Conn: conn, closed: make(chan struct{})}
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.conns = append(b.conns, icy)
+				return icy, nil
+			}),
 		)
 		if o.ListingInterval == 0 {
 			o.ListingInterval = -1
@@ -53,7 +105,8 @@ func inBubble(t *testing.T, o proxy.Options, names []string, test func(t *testin
 		go func() { defer close(done); _ = p.Run(ctx) }()
 		defer func() { cancel(); <-done }()
 		p.SetMembers(describe(members))
-		test(t, &bubble{p, members})
+		b.Proxy = p
+		test(t, b)
 	})
 }
 

@@ -20,6 +20,8 @@ import (
 // when they have been replaced and nothing holds them any more, they are closed.
 type conns struct {
 	list []*grpc.ClientConn
+	// hung are those of the list that do not work any more, though they are not broken.
+	hung []atomic.Bool
 	// turn spreads over the connections what has no key.
 	turn atomic.Uint32
 	// holds counts who holds them, the member included while they are its own. Once it is zero it stays so.
@@ -32,7 +34,7 @@ type conns struct {
 
 // newConns prepares n connections to m, held once; it does not connect.
 func newConns(m *shard.Member, n int, dialOptions []grpc.DialOption) (*conns, error) {
-	c := &conns{released: make(chan struct{}), replaced: make(chan struct{})}
+	c := &conns{hung: make([]atomic.Bool, n), released: make(chan struct{}), replaced: make(chan struct{})}
 	c.holds.Store(1)
 	for range n {
 		conn, err := dial(m.Addrs, dialOptions)
@@ -72,6 +74,32 @@ func (c *conns) of(key shard.Key) *grpc.ClientConn {
 // next gives each of them in turn.
 func (c *conns) next() *grpc.ClientConn {
 	return c.list[c.turn.Add(1)%uint32(len(c.list))]
+}
+
+// used are the first n, and the others that are connected or to be connected.
+func (c *conns) used(n int) []*grpc.ClientConn {
+	used := slices.Clone(c.list[:n])
+	for _, conn := range c.list[n:] {
+		if conn.GetState() != connectivity.Idle {
+			used = append(used, conn)
+		}
+	}
+	return used
+}
+
+// hang notes that conn hangs. It is false if that is known, or if it is none of these.
+func (c *conns) hang(conn *grpc.ClientConn) bool {
+	i := slices.Index(c.list, conn)
+	return i >= 0 && !c.hung[i].Swap(true)
+}
+
+// cut ends those that hang, and with them all that waits there.
+func (c *conns) cut() {
+	for i, conn := range c.list {
+		if c.hung[i].Load() {
+			_ = conn.Close() // the only error is that it was closed before
+		}
+	}
 }
 
 // ready connects them all and waits until they are. It is false if ctx ends before.

@@ -4,11 +4,17 @@ package proxy_test
 
 import (
 	"context"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/networkservicemesh/api/pkg/api/registry"
+	"github.com/networkservicemesh/sdk/pkg/registry/core/streamchannel"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/networkservicemesh/registry-lb/pkg/proxy"
@@ -115,6 +121,78 @@ func TestCallsInFlightLeaveALeaverThatHangs(t *testing.T) {
 		})
 	}
 }
+
+// TestOneConnectionHangs has all connections to a member in use, of which one hangs, as when a table on its way has
+// forgotten it. That does not make the member a suspect: the connection is replaced, as soon as a member that hangs is
+// found out.
+func TestOneConnectionHangs(t *testing.T) {
+	t.Parallel()
+	const connections = 4
+	for i := range connections {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, proxy.Options{}, []string{"a"}, func(t *testing.T, b *bubble) {
+				t.Helper()
+				f := nseFlavour()
+				store := newStore()
+				b.members["a"].set(store.script)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var heard [2]chan *registry.NetworkServiceEndpointResponse // by watch, of which each has a connection
+				for i := range heard {
+					heard[i] = make(chan *registry.NetworkServiceEndpointResponse, 100)
+					go func() {
+						stream := bare{streamchannel.NewNetworkServiceEndpointFindServer(ctx, heard[i])}
+						_ = b.NetworkServiceEndpointRegistryServer().Find(f.query("", true).(*registry.NetworkServiceEndpointQuery), stream)
+					}()
+				}
+				registerAll := func() {
+					var group sync.WaitGroup
+					for _, name := range namesOf("name", 16) {
+						group.Go(func() { assert.NoError(t, b.register(t.Context(), name)) })
+					}
+					group.Wait()
+				}
+				registerAll()
+				time.Sleep(10 * time.Second) //nolint:forbidigo // takes no time in a bubble
+				for i := range heard {
+					require.NotEmpty(t, heard[i])
+					for len(heard[i]) > 0 {
+						<-heard[i]
+					}
+				}
+				require.Len(t, b.connections(), connections)
+
+				b.connections()[i].frozen.Store(true)
+				began := time.Now()
+				registerAll()
+				require.LessOrEqual(t, time.Since(began), 3500*time.Millisecond)
+				store.put(f, f.item("later"))
+				tooLate := time.After(10 * time.Second)
+				for i := range heard {
+					for name := ""; name != "later"; {
+						select {
+						case r := <-heard[i]:
+							name = r.GetNetworkServiceEndpoint().GetName()
+						case <-tooLate:
+							require.Fail(t, "not heard", "by watch %d", i)
+						}
+					}
+				}
+				require.Equal(t, proxy.StateLive, b.state("a"))
+			})
+		})
+	}
+}
+
+// bare is a stream for responses alone.
+type bare struct {
+	registry.NetworkServiceEndpointRegistry_FindServer
+}
+
+func (bare) SetHeader(metadata.MD) error  { return nil }
+func (bare) SendHeader(metadata.MD) error { return nil }
+func (bare) SetTrailer(metadata.MD)       {}
 
 // TestCallTimeout has a member that answers its probes, and no calls.
 func TestCallTimeout(t *testing.T) {

@@ -4,8 +4,11 @@ package proxy
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -39,13 +42,14 @@ func (p *Proxy) startProbes(m *member) {
 // can't do this: by default servers close connections that ping more often than every five minutes.
 func (p *Proxy) probe(m *member) {
 	missed := 0
+	silent := make(silences)
 	var ageing ageing
 	// The first question comes soon, because it also asks for the member's identity, and at random, lest the members of
 	// a big set are all asked in one instant.
 	pause := time.Duration(p.options.Rand() * float64(min(firstProbe, p.options.ProbeInterval)))
 	for p.pauseProbe(m, pause) {
 		began := p.options.Clock.Now()
-		err := p.check(m, &ageing)
+		err := p.check(m, silent, &ageing)
 		switch {
 		case err == nil:
 			missed = 0
@@ -69,7 +73,7 @@ func (p *Proxy) probe(m *member) {
 func (p *Proxy) probeLeaver(ctx context.Context, m *member) {
 	for missed := 0; missed < maxMissed; {
 		began := p.options.Clock.Now()
-		v, _ := p.health(ctx, m.calls.Load())
+		v := p.health(ctx, m.calls.Load().list[0])
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -102,41 +106,99 @@ func (p *Proxy) pauseProbe(m *member, d time.Duration) bool {
 	}
 }
 
-// check asks m once. Whatever a member itself answers says that it is alive, except that it is not serving: registries
-// of old releases don't know the question.
-func (p *Proxy) check(m *member, ageing *ageing) error {
-	c := m.calls.hold()
-	defer c.release()
-	v, who := p.health(m.life, c)
+// check asks m once, over each connection in use. Whatever a member itself answers says that it is alive, except that it
+// is not serving: registries of old releases don't know the question. A connection over which one that is alive does not
+// answer hangs by itself, and is replaced.
+func (p *Proxy) check(m *member, silent silences, ageing *ageing) error {
+	calls, watches := m.calls.hold(), m.watches.hold()
+	defer calls.release()
+	defer watches.release()
+	asked := append(calls.used(1), watches.used(0)...)
+	verdicts := p.askAll(m.life, asked)
+	var alive *verdict
+	var silence error
+	for i := range verdicts {
+		v := &verdicts[i]
+		switch {
+		case v.err == nil && v.status == grpc_health_v1.HealthCheckResponse_NOT_SERVING:
+			return status.Error(codes.Unavailable, "it says that it is not serving")
+		case v.answered() && alive == nil:
+			alive = v
+		case status.Code(v.err) == codes.DeadlineExceeded:
+			silence = v.err
+		}
+	}
 	switch {
-	case v.err == nil && v.status == grpc_health_v1.HealthCheckResponse_NOT_SERVING:
-		return status.Error(codes.Unavailable, "it says that it is not serving")
-	case v.answered():
-		p.identify(m, who)
-		if ageing.due(p.options.Clock.Now(), c, who) {
+	case alive == nil && silence != nil:
+		return silence
+	case alive == nil:
+		return verdicts[0].err
+	}
+	p.identify(m, alive.who)
+	if ageing.due(p.options.Clock.Now(), calls, alive.who) {
+		m.age()
+	}
+	for _, hung := range silent.update(asked, verdicts) {
+		if calls.hang(hung) || watches.hang(hung) {
+			p.options.Log.Warn("a connection to a member hangs, and is replaced", zap.String("member", m.Name))
 			m.age()
 		}
-		return nil
-	default:
-		return v.err
 	}
+	return nil
+}
+
+// silences counts the questions that were not answered in a row over each connection to a member that is alive.
+type silences map[*grpc.ClientConn]int
+
+// update takes in one more question, and returns the connections that left too many unanswered.
+func (s silences) update(asked []*grpc.ClientConn, verdicts []verdict) (hung []*grpc.ClientConn) {
+	for conn := range s {
+		if !slices.Contains(asked, conn) {
+			delete(s, conn)
+		}
+	}
+	for i, conn := range asked {
+		if status.Code(verdicts[i].err) != codes.DeadlineExceeded || verdicts[i].answered() {
+			delete(s, conn)
+			continue
+		}
+		if s[conn]++; s[conn] >= maxMissed {
+			hung = append(hung, conn)
+		}
+	}
+	return hung
 }
 
 // verdict is what a member, or what became of it, answers to a probe.
 type verdict struct {
 	answer
+
 	status grpc_health_v1.HealthCheckResponse_ServingStatus
+	// who it is that answered.
+	who credentials.AuthInfo
 }
 
 // answered says whether the member itself answered, whatever it was.
 func (v *verdict) answered() bool { return v.err == nil || v.complete }
 
-// health asks over c for the health of the member there, and returns who it is, too.
-func (p *Proxy) health(ctx context.Context, c *conns) (verdict, credentials.AuthInfo) {
+// askAll asks over all connections at the same time.
+func (p *Proxy) askAll(ctx context.Context, asked []*grpc.ClientConn) []verdict {
+	verdicts := make([]verdict, len(asked))
+	var group sync.WaitGroup
+	for i, conn := range asked[1:] {
+		group.Go(func() { verdicts[i+1] = p.health(ctx, conn) })
+	}
+	verdicts[0] = p.health(ctx, asked[0])
+	group.Wait()
+	return verdicts
+}
+
+// health asks over a connection for the health of the member there.
+func (p *Proxy) health(ctx context.Context, conn *grpc.ClientConn) verdict {
 	ctx, cancel := context.WithTimeout(markOwn(ctx, "probe"), p.options.ProbeTimeout)
 	defer cancel()
 	var who peer.Peer
 	resp := new(grpc_health_v1.HealthCheckResponse)
-	a := invoke(ctx, c.list[0], grpc_health_v1.Health_Check_FullMethodName, new(grpc_health_v1.HealthCheckRequest), resp, grpc.Peer(&who))
-	return verdict{answer: a, status: resp.GetStatus()}, who.AuthInfo
+	a := invoke(ctx, conn, grpc_health_v1.Health_Check_FullMethodName, new(grpc_health_v1.HealthCheckRequest), resp, grpc.Peer(&who))
+	return verdict{answer: a, status: resp.GetStatus(), who: who.AuthInfo}
 }

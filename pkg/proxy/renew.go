@@ -89,6 +89,7 @@ func (p *Proxy) awaitReplaced(ctx context.Context, m *member, c *conns) {
 // outlive closes connections that have been replaced as soon as nothing holds them any more.
 func (p *Proxy) outlive(m *member, c *conns) {
 	close(c.replaced)
+	c.cut()
 	c.release()
 	p.background.Go(func() {
 		select {
