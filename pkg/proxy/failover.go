@@ -18,6 +18,8 @@ const (
 	// from round to round, and is spread so that the callers of an outage do not come back all at once.
 	firstPause = 20 * time.Millisecond
 	maxPause   = 500 * time.Millisecond
+	// thriftyPause is the pause of a call whose attempts can't be paid for.
+	thriftyPause = 3 * time.Second
 
 	// reasonMargin is how long before the caller's deadline a call that finds nobody gives up.
 	reasonMargin = 50 * time.Millisecond
@@ -33,6 +35,8 @@ type failover struct {
 	began time.Time
 	// tried are the members that could not be reached in this round, by name.
 	tried map[string]*member
+	// place is the first of them: the member where the key belongs.
+	place string
 	// again is the member that is being asked a second time.
 	again *member
 	pause time.Duration
@@ -145,7 +149,7 @@ func (p *Proxy) failed(m *member, key shard.Key, err error, f *failover) {
 	}
 	f.again = nil
 	if f.tried == nil {
-		f.tried = make(map[string]*member)
+		f.tried, f.place = make(map[string]*member), m.Name
 	}
 	f.tried[m.Name] = m
 	p.metrics.retried(retryOther)
@@ -214,8 +218,13 @@ func (p *Proxy) wait(ctx context.Context, current *roster, f *failover) error {
 		return p.noBackend(current, f, now.Sub(f.began))
 	}
 	f.pause = min(max(2*f.pause, firstPause), maxPause)
-	if len(current.all) > 0 && !p.budget.spend() {
-		f.pause = maxPause
+	attempts := len(f.tried)
+	if attempts == 0 {
+		attempts = len(current.all) // all were asked at once
+	}
+	thrifty := attempts > 0 && !p.budget.spend(attempts)
+	if thrifty {
+		f.pause = thriftyPause
 	}
 	pause := f.pause/2 + time.Duration(p.options.Rand()*float64(f.pause/2))
 	switch {
@@ -229,7 +238,11 @@ func (p *Proxy) wait(ctx context.Context, current *roster, f *failover) error {
 	if err := p.pauseFor(ctx, current, pause); err != nil {
 		return err
 	}
-	f.tried = nil
+	if thrifty && p.roster.Load() == current {
+		delete(f.tried, f.place)
+	} else {
+		f.tried = nil
+	}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/networkservicemesh/api/pkg/api/registry"
 	"github.com/networkservicemesh/sdk/pkg/registry/core/streamchannel"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -366,4 +367,28 @@ func TestEmptyGrace(t *testing.T) {
 func (b *bubble) summary() map[string]string {
 	b.state("")
 	return summary(&front{Proxy: b.Proxy})
+}
+
+// TestAnOutageDoesNotMultiplyCalls has many calls, of which none can be answered.
+func TestAnOutageDoesNotMultiplyCalls(t *testing.T) {
+	t.Parallel()
+	const calls, members = 2000, 3
+	metrics := prometheus.NewPedanticRegistry()
+	inBubble(t, proxy.Options{Registerer: metrics, ProbeInterval: -1}, []string{"a", "b", "c"}, func(t *testing.T, b *bubble) {
+		t.Helper()
+		answers(b.members)
+		for _, m := range b.members {
+			m.kill()
+		}
+		var group sync.WaitGroup
+		for _, name := range namesOf("name", calls) {
+			group.Go(func() { assert.Equal(t, codes.Unavailable, status.Code(b.register(context.Background(), name))) })
+		}
+		group.Wait()
+		// The first round asks everybody. What 1000 attempts more can be paid with is saved from quiet times. Everybody
+		// else asks one member three times more, in ten seconds.
+		retries := value(t, metrics, "registry_lb_retries_total", nil)
+		t.Logf("%.1f attempts a call", retries/calls)
+		require.LessOrEqual(t, retries, float64(calls*(2*members+2*3)+2*1000))
+	})
 }

@@ -137,21 +137,22 @@ func TestBudget(t *testing.T) {
 	t.Parallel()
 	b := newBudget()
 	for range budgetMax {
-		require.True(t, b.spend())
+		require.True(t, b.spend(1))
 	}
-	require.False(t, b.spend(), "an outage has used it up")
-	require.False(t, b.spend())
+	require.False(t, b.spend(1), "an outage has used it up")
+	require.False(t, b.spend(1))
 	for range int(1 / budgetShare) {
-		require.False(t, b.spend())
+		require.False(t, b.spend(1))
 		b.earn()
 	}
-	require.True(t, b.spend(), "five calls that were answered pay for one attempt")
-	require.False(t, b.spend())
+	require.False(t, b.spend(2))
+	require.True(t, b.spend(1), "five calls that were answered pay for one attempt")
+	require.False(t, b.spend(1))
 	for range 10 * budgetMax {
 		b.earn()
 	}
 	for range budgetMax {
-		require.True(t, b.spend())
+		require.True(t, b.spend(1))
 	}
-	require.False(t, b.spend(), "quiet times do not pay for more than that")
+	require.False(t, b.spend(1), "quiet times do not pay for more than that")
 }

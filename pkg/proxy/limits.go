@@ -55,7 +55,7 @@ func errOverloaded(what string) error {
 }
 
 const (
-	// budgetMax is how many attempts beyond the first round can be made at once, after quiet times.
+	// budgetMax is how many attempts beyond the first round can be paid for at once, after quiet times.
 	budgetMax = 1000
 	// budgetShare is how many such attempts one call that was answered pays for.
 	budgetShare = 0.2
@@ -65,7 +65,8 @@ const (
 
 // budget keeps an outage from multiplying the load: going to the next member once is free, for that is the point of
 // having several, but what is tried after everybody has been asked is paid for by calls that were answered (as in
-// gRFC A6, "Throttling Retry Attempts").
+// gRFC A6, "Throttling Retry Attempts"). A call that can't pay asks one member now and then, until the members change:
+// as opposed to gRPC's, it does not fail while there is time.
 type budget struct {
 	tokens atomic.Int64
 }
@@ -84,10 +85,11 @@ func (b *budget) earn() {
 	}
 }
 
-// spend is false if nothing is left.
-func (b *budget) spend() bool {
-	if b.tokens.Add(-budgetScale) < 0 {
-		b.tokens.Add(budgetScale)
+// spend pays for n attempts. It is false if there is not enough left.
+func (b *budget) spend(n int) bool {
+	price := int64(n) * budgetScale
+	if b.tokens.Add(-price) < 0 {
+		b.tokens.Add(price)
 		return false
 	}
 	return true
