@@ -7,9 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
 
@@ -127,10 +125,6 @@ func TestMemberHasNoMoreRoom(t *testing.T) {
 	require.NoError(t, err)
 	require.Same(t, m, a.from)
 	require.Zero(t, m.inFlight.inFlight.Load())
-	full, err := newMember(shard.Member{Name: "a", Addrs: []string{"127.0.0.1:1"}}, []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())})
-	require.NoError(t, err)
-	defer full.close()
-	require.EqualValues(t, DefaultMaxMemberCalls, full.inFlight.limit)
 }
 
 func TestBudget(t *testing.T) {

@@ -83,14 +83,14 @@ type member struct {
 	once   sync.Once
 }
 
-// newMember prepares connections to m and starts to connect; it does not wait.
-func newMember(m shard.Member, dialOptions []grpc.DialOption) (*member, error) {
+// newMember prepares connections to m, for so many calls at a time, and starts to connect; it does not wait.
+func newMember(m shard.Member, maxCalls int64, dialOptions []grpc.DialOption) (*member, error) {
 	if len(m.Addrs) == 0 {
 		return nil, fmt.Errorf("member %q has no address", m.Name)
 	}
 	result := &member{
 		Member:     m,
-		inFlight:   gate{limit: DefaultMaxMemberCalls},
+		inFlight:   gate{limit: maxCalls},
 		doubted:    make(chan struct{}, 1),
 		aged:       make(chan struct{}, 1),
 		identified: make(chan struct{}),

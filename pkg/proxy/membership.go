@@ -112,7 +112,7 @@ func (p *Proxy) admit(before *roster, described shard.Member) (*member, error) {
 	if known != nil && known.is(described) {
 		return known, nil
 	}
-	m, err := newMember(described, p.options.DialOptions)
+	m, err := newMember(described, p.options.MaxMemberCalls, p.options.DialOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (p *Proxy) suspect(m *member, reason string) {
 			delete(after, m.Name)
 			return true
 		}
-		again, err := newMember(m.Member, p.options.DialOptions)
+		again, err := newMember(m.Member, p.options.MaxMemberCalls, p.options.DialOptions)
 		if err != nil {
 			return false // what could be made once can be made again
 		}

@@ -65,6 +65,8 @@ type Options struct {
 	CallTimeout time.Duration
 	// MaxCalls bounds the calls in flight, watches left out; 0 means [DefaultMaxCalls].
 	MaxCalls int64
+	// MaxMemberCalls bounds those at one member; 0 means [DefaultMaxMemberCalls].
+	MaxMemberCalls int64
 	// DialOptions are added to those of each connection to a member; transport credentials must be among them.
 	DialOptions []grpc.DialOption
 	// Hop makes the proxy a hop in the NSM path, for connections with mutual TLS; nil means that calls and metadata pass
@@ -100,6 +102,7 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.CallTimeout, DefaultCallTimeout)
 	setDefault(&o.MaxTokenLifetime, DefaultMaxTokenLifetime)
 	setDefault(&o.MaxCalls, DefaultMaxCalls)
+	setDefault(&o.MaxMemberCalls, DefaultMaxMemberCalls)
 	if o.Backends == "" {
 		o.Backends = "the registry"
 	}

@@ -213,26 +213,28 @@ func TestAnswersPassUnchanged(t *testing.T) {
 	}
 	eachOperation(t, func(t *testing.T, f flavour, op operation) {
 		t.Helper()
-		m := startScripted(t, "a")
-		front := startFront(t, proxy.Options{}, m.Member)
-		direct := dial(t, m.Addrs[0])
-		for _, row := range rows {
-			m.set(row.script)
-			ctx := within(t)
-			if !op.isUnary() && !op.isList() && strings.HasPrefix(row.name, "success") {
-				// The end of a watch is no success: see TestWatchNeverEndsWithEOF.
-				continue
-			}
-			want, got := op.do(ctx, f, direct), op.do(ctx, f, front.cc)
-			require.Equal(t, status.Convert(want.err).Proto().String(), status.Convert(got.err).Proto().String(), row.name)
-			require.Equal(t, own(want.header), own(got.header), row.name)
-			require.Equal(t, own(want.trailer), own(got.trailer), row.name)
-			if op.isList() && want.err != nil {
-				want.responses = nil // an error comes alone: see TestListIsReadWhole
-			}
-			require.Len(t, got.responses, len(want.responses), row.name)
-			for i := range want.responses {
-				require.True(t, proto.Equal(want.responses[i], got.responses[i]), row.name)
+		for _, store := range op.stores() {
+			m := startScripted(t, "a")
+			front := startFront(t, proxy.Options{Store: store}, m.Member)
+			direct := dial(t, m.Addrs[0])
+			for _, row := range rows {
+				m.set(row.script)
+				ctx := within(t)
+				if !op.isUnary() && !op.isList() && strings.HasPrefix(row.name, "success") {
+					// The end of a watch is no success: see TestWatchNeverEndsWithEOF.
+					continue
+				}
+				want, got := op.do(ctx, f, direct), op.do(ctx, f, front.cc)
+				require.Equal(t, status.Convert(want.err).Proto().String(), status.Convert(got.err).Proto().String(), row.name)
+				require.Equal(t, own(want.header), own(got.header), row.name)
+				require.Equal(t, own(want.trailer), own(got.trailer), row.name)
+				if op.isList() && want.err != nil {
+					want.responses = nil // an error comes alone: see TestListIsReadWhole
+				}
+				require.Len(t, got.responses, len(want.responses), row.name)
+				for i := range want.responses {
+					require.True(t, proto.Equal(want.responses[i], got.responses[i]), row.name)
+				}
 			}
 		}
 	})
