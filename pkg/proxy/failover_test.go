@@ -192,7 +192,7 @@ func TestAllMembersDown(t *testing.T) {
 			require.Regexp(t, `none of the 3 members in the test could be reached within [\d.]+m?s; the last was member [abc]: connection error.*connection refused`, o.err.Error())
 			took := time.Since(began)
 			require.GreaterOrEqual(t, took, wait)
-			require.Less(t, took, wait+2*time.Second)
+			require.Less(t, took, patience/2)
 		}
 	})
 }

@@ -110,7 +110,7 @@ func TestNamedWatchEndsWithItsMember(t *testing.T) {
 			began := time.Now()
 			row.end(t, front, members, front.holder(t, f.key("name")))
 			requireCode(t, codes.Unavailable, await(t, w.ended, "the end of the watch"))
-			require.Less(t, time.Since(began), 5*time.Second, "the spread is one second")
+			require.Less(t, time.Since(began), patience/2, "the spread is one second")
 			require.Eventually(t, func() bool { return store.watching() == 0 }, patience, tick)
 		})
 	}
