@@ -14,7 +14,7 @@ var version string
 // describeBuild returns the version with what the Go toolchain noted about the build: the commit, whether it was
 // changed, the toolchain and the platform. Without a version of its own it takes the module's.
 func describeBuild(version string) string {
-	commit := "unknown commit"
+	var commit string
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if version == "" {
 			version = info.Main.Version
@@ -24,11 +24,12 @@ func describeBuild(version string) string {
 	if version == "" {
 		version = "(devel)"
 	}
-	return fmt.Sprintf("%s (%s, %s, %s/%s)", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s (%s%s, %s/%s)", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
+// describeCommit returns which commit was built, with a comma after it, or nothing where there was no repository.
 func describeCommit(settings []debug.BuildSetting) string {
-	commit, changed := "unknown commit", ""
+	commit, changed := "", ""
 	for _, s := range settings {
 		switch {
 		case s.Key == "vcs.revision":
@@ -37,5 +38,8 @@ func describeCommit(settings []debug.BuildSetting) string {
 			changed = " with changes"
 		}
 	}
-	return commit + changed
+	if commit == "" {
+		return ""
+	}
+	return commit + changed + ", "
 }

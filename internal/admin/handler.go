@@ -95,6 +95,7 @@ const indexPage = `<!DOCTYPE html>
 <li><a href="/readyz">/readyz</a>: whether calls should be sent here, and why not</li>
 <li><a href="/metrics">/metrics</a>: metrics for Prometheus</li>
 <li><a href="/api/v1/members">/api/v1/members</a>: the members and what is thought of them</li>
+<li><a href="/api/v1/status">/api/v1/status</a>: the directory of holders, and how many keys each member holds</li>
 <li>/api/v1/locate?nse=NAME or ?ns=NAME: the member to which a call about that name goes, and why</li>
 </ul>
 </body>

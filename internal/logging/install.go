@@ -15,7 +15,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Install sends to l what the libraries in this process log: the NSM SDK, gRPC (warnings and errors) and client-go. It
+// Install sends to l what the libraries in this process log: the NSM SDK, gRPC (errors, and warnings at DEBUG: it warns of
+// each attempt to connect to a member, of which the proxy says once that it does not answer) and client-go. It
 // changes state of the whole process that is not safe for concurrent use: main calls it, once, before anything else
 // runs. level is the one that came with l.
 func Install(l *zap.Logger, level zap.AtomicLevel) {
@@ -25,8 +26,10 @@ func Install(l *zap.Logger, level zap.AtomicLevel) {
 	logrus.StandardLogger().ReplaceHooks(make(logrus.LevelHooks))
 	logrus.AddHook(logrusHook{l.Named("nsm")})
 
-	warnings := zap.LevelEnablerFunc(func(at zapcore.Level) bool { return at >= zapcore.WarnLevel && l.Core().Enabled(at) })
-	grpclog.SetLoggerV2(zapgrpc.NewLogger(l.Named("grpc").WithOptions(zap.IncreaseLevel(warnings))))
+	weighty := zap.LevelEnablerFunc(func(at zapcore.Level) bool {
+		return l.Core().Enabled(at) && (at >= zapcore.ErrorLevel || at == zapcore.WarnLevel && l.Core().Enabled(zapcore.DebugLevel))
+	})
+	grpclog.SetLoggerV2(zapgrpc.NewLogger(l.Named("grpc").WithOptions(zap.IncreaseLevel(weighty))))
 
 	kubernetesLog := logr.New(klogSink{l.Named("kubernetes").Sugar()})
 	klog.SetLoggerWithOptions(kubernetesLog, klog.ContextualLogger(true))

@@ -160,15 +160,15 @@ func TestLogrusLinesArrive(t *testing.T) {
 	require.Len(t, out.lines(t), 2, "a logger that was replaced gets nothing more")
 }
 
-func TestGRPCLinesArriveFromWarningOn(t *testing.T) {
-	for _, level := range []Level{TraceLevel, WarnLevel, ErrorLevel} {
+func TestGRPCWarnsAtDebug(t *testing.T) {
+	for _, level := range []Level{TraceLevel, DebugLevel, InfoLevel, WarnLevel, ErrorLevel} {
 		out, _ := install(t, level)
 		l := grpclog.Component("test")
 		l.Info("too much")
 		l.Warning("warned")
 		l.Error("failed")
 		got := out.lines(t)
-		if level == ErrorLevel {
+		if level > DebugLevel {
 			require.Len(t, got, 1)
 			require.Equal(t, "error", got[0].Level)
 			continue

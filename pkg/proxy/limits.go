@@ -16,6 +16,8 @@ const (
 	// DefaultCallTimeout is how long a call may take whose client has set no deadline. NSM's own clients give up after
 	// 15 seconds at the latest.
 	DefaultCallTimeout = 15 * time.Second
+	// DefaultMaxMembers bounds the members: each costs connections and probes, and a list of more is a mistake.
+	DefaultMaxMembers = 4096
 	// DefaultMaxCalls bounds the calls in flight. At some milliseconds a call this is far more than the members
 	// behind one registry-lb can answer; at 20 KiB a call it is 320 MiB of memory.
 	DefaultMaxCalls = 16384

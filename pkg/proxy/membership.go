@@ -4,8 +4,10 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -25,11 +27,8 @@ func (p *Proxy) SetMembers(members []shard.Member) {
 	}
 	p.known, p.described = true, members
 	before := p.roster.Load()
-	after := make(map[string]*member, len(members))
-	for _, described := range members {
-		if described.Phase != shard.Ready {
-			continue
-		}
+	after := make(map[string]*member, min(len(members), p.options.MaxMembers))
+	for _, described := range p.usable(members) {
 		m, err := p.admit(before, described)
 		if err != nil {
 			p.options.Log.Error("a member can't be used", zap.String("member", described.Name), zap.Error(err))
@@ -42,6 +41,23 @@ func (p *Proxy) SetMembers(members []shard.Member) {
 		after = p.keep(before, members)
 	}
 	p.publish(before, after)
+}
+
+// usable are the members that are ready. Of too many, all registry-lb replicas choose the same.
+func (p *Proxy) usable(members []shard.Member) []shard.Member {
+	ready := make([]shard.Member, 0, len(members))
+	for _, m := range members {
+		if m.Phase == shard.Ready {
+			ready = append(ready, m)
+		}
+	}
+	if len(ready) <= p.options.MaxMembers {
+		return ready
+	}
+	slices.SortFunc(ready, func(a, b shard.Member) int { return strings.Compare(a.Name, b.Name) })
+	p.options.Log.Warn("too many members: those with the greatest names are left out; have fewer replicas, or look at what the source lists",
+		zap.String("source", p.options.Backends), zap.Int("members", len(ready)), zap.Int("limit", p.options.MaxMembers))
+	return ready[:p.options.MaxMembers]
 }
 
 // keep returns who is kept though the source names nobody that is ready: a control plane that restarts forgets its
@@ -271,5 +287,28 @@ func (p *Proxy) logChange(current *roster) {
 		return
 	}
 	p.logged = is
-	p.options.Log.Info("members changed", zap.Strings("before", was), zap.Strings("after", is))
+	p.options.Log.Info("members changed", zap.Int("members", len(is)),
+		zap.Strings("before", without(was, is)), zap.Strings("after", without(is, was)))
+}
+
+// maxLoggedMembers is how many members one line names.
+const maxLoggedMembers = 20
+
+// without returns, for people, what is in one sorted list and not in the other.
+func without(list, other []string) []string {
+	rest := make([]string, 0, maxLoggedMembers+1)
+	more := 0
+	for _, text := range list {
+		switch _, both := slices.BinarySearch(other, text); {
+		case both:
+		case len(rest) < maxLoggedMembers:
+			rest = append(rest, text)
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		rest = append(rest, fmt.Sprintf("and %d more", more))
+	}
+	return rest
 }

@@ -63,6 +63,8 @@ type Options struct {
 	MaxTokenLifetime time.Duration
 	// CallTimeout bounds a call that has no deadline, without members being told; 0 means [DefaultCallTimeout].
 	CallTimeout time.Duration
+	// MaxMembers bounds the members: of more, those with the smallest names are used; 0 means [DefaultMaxMembers].
+	MaxMembers int
 	// MaxCalls bounds the calls in flight, watches left out; 0 means [DefaultMaxCalls].
 	MaxCalls int64
 	// MaxMemberCalls bounds those at one member; 0 means [DefaultMaxMemberCalls].
@@ -101,6 +103,7 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.ProbeTimeout, DefaultProbeTimeout)
 	setDefault(&o.CallTimeout, DefaultCallTimeout)
 	setDefault(&o.MaxTokenLifetime, DefaultMaxTokenLifetime)
+	setDefault(&o.MaxMembers, DefaultMaxMembers)
 	setDefault(&o.MaxCalls, DefaultMaxCalls)
 	setDefault(&o.MaxMemberCalls, DefaultMaxMemberCalls)
 	if o.Backends == "" {
@@ -118,7 +121,7 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-func setDefault[T time.Duration | int64](value *T, otherwise T) {
+func setDefault[T time.Duration | int | int64](value *T, otherwise T) {
 	if *value == 0 {
 		*value = otherwise
 	}

@@ -296,5 +296,36 @@ func TestChangesOfMembersAreLogged(t *testing.T) {
 	for _, entry := range seen.FilterMessage("members changed").All() {
 		changes = append(changes, fmt.Sprint(entry.ContextMap()["before"], entry.ContextMap()["after"]))
 	}
-	require.Equal(t, []string{"[] [a b]", "[a b] [a b (suspect)]", "[a b (suspect)] [a b]", "[a b] [a]"}, changes)
+	const suspect = "[b (suspect: does not answer probes: it says that it is not serving)]"
+	require.Equal(t, []string{"[] [a b]", "[b] " + suspect, suspect + " [b]", "[b] []"}, changes)
+}
+
+// TestTooManyMembers: who is left out gets no connection, and no line is longer for it.
+func TestTooManyMembers(t *testing.T) {
+	t.Parallel()
+	const limit, listed = 50, 60
+	logs, seen := observer.New(zap.InfoLevel)
+	front := startFront(t, proxy.Options{MaxMembers: limit, Backends: "the test", Log: zap.New(logs)})
+	all := make([]shard.Member, 0, listed)
+	for _, name := range namesOf("registry", listed) {
+		all = append(all, shard.Member{Name: name, Addrs: []string{"127.0.0.1:1"}})
+	}
+	want := slices.Sorted(slices.Values(namesOf("registry", listed)))[:limit]
+	front.SetMembers(all)
+	used := make([]string, 0, listed)
+	for _, m := range front.Members() {
+		if m.State == proxy.StateLive {
+			used = append(used, m.Name)
+		}
+	}
+	require.ElementsMatch(t, want, used)
+	warnings := seen.FilterMessageSnippet("too many members").All()
+	require.Len(t, warnings, 1)
+	require.Equal(t, map[string]any{"source": "the test", "members": int64(listed), "limit": int64(limit)}, warnings[0].ContextMap())
+	changes := seen.FilterMessage("members changed").All()
+	require.Len(t, changes, 1)
+	after, ok := changes[0].ContextMap()["after"].([]any)
+	require.True(t, ok)
+	require.Len(t, after, 21)
+	require.Equal(t, "and 30 more", after[20])
 }

@@ -37,7 +37,10 @@ func (r *roster) describe() []string {
 	all := make([]string, 0, len(r.byName))
 	for _, m := range r.byName {
 		text := m.Name
-		if state := m.state(); state != StateLive {
+		switch state := m.state(); {
+		case state == StateSuspect:
+			text += " (" + string(state) + ": " + m.reason + ")"
+		case state != StateLive:
 			text += " (" + string(state) + ")"
 		}
 		all = append(all, text)
