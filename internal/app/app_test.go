@@ -243,6 +243,10 @@ func TestLifeOfTheApplication(t *testing.T) {
 	}
 	require.Equal(t, codes.Unavailable, status.Code(err))
 	require.GreaterOrEqual(t, time.Since(told), r.cfg.DrainDelay)
+	require.Eventually(t, func() bool {
+		_, err := registry.NewNetworkServiceEndpointRegistryClient(r.cc).Register(t.Context(), &registry.NetworkServiceEndpoint{Name: "too late"})
+		return status.Code(err) == codes.Unavailable
+	}, patience, tick, "after the drain delay no new calls are taken")
 	require.Empty(t, r.ended, "a call is in flight")
 	close(slow.release)
 	require.NoError(t, await(t, inFlight, "the call in flight"))
