@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestConnectionsThatSayNothing has a thousand of them, and some that say nonsense, while a storm of clients connects
+// TestConnectionsThatSayNothing has hundreds of them, and some that say nonsense, while a storm of clients connects
 // anew for each call, as NSM's do, and one goes on over the connection that it has. Nobody's call fails, and who says
 // nothing is cut off.
 func TestConnectionsThatSayNothing(t *testing.T) {
 	t.Parallel()
-	const silent, storm, atATime = 1000, 200, 20
+	const silent, storm, atATime = 500, 60, 20
 	s := newHopScene(t)
 	f := nseFlavour()
 	register := func() {
