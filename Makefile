@@ -45,7 +45,8 @@ test: ## Run all tests of this module, with the race detector if it can be had
 bench: ## Run the benchmarks of the hot path
 	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCH_FLAGS) ./pkg/shard/... ./pkg/endpoints/... ./pkg/proxy/... ./internal/identity/... ./internal/policy/...
 
-# All modules below are checked: end-to-end tests and tools have modules of their own.
+# All modules below are checked: end-to-end tests and tools have modules of their own. Of e2e/kube the format only: to vet
+# its one file, all of Kubernetes would have to be compiled, which takes ten minutes.
 .PHONY: lint
 lint: ## Check format, go vet and golangci-lint (with staticcheck)
 	@unformatted=$$(gofmt -l $$(find . -name '*.go' ! -path './.*' ! -path '*/testdata/*')) || exit 1; \
@@ -61,7 +62,7 @@ lint: ## Check format, go vet and golangci-lint (with staticcheck)
 		GOBIN="$$work" GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION); \
 		mv "$$work/golangci-lint" "$$linter"; \
 	fi; \
-	for mod in $$(find . -name go.mod ! -path './.*' ! -path '*/testdata/*' | sort); do \
+	for mod in $$(find . -name go.mod ! -path './.*' ! -path '*/testdata/*' ! -path './e2e/kube/*' | sort); do \
 		dir=$$(dirname "$$mod"); \
 		echo "lint $$dir"; \
 		( cd "$$dir" && $(GO) vet ./... && "$$linter" run --allow-parallel-runners --config '$(CURDIR)/.golangci.yml' ./... ); \
@@ -91,6 +92,10 @@ e2e: ## Run the tests with real registry chains: NSM's scenarios, identity, mode
 .PHONY: manifests
 manifests: ## Check the Helm chart and the kustomize component: lint, schema, variables, metrics
 	cd e2e/manifests && $(GO) test -count=1 -timeout 10m $(TEST_FLAGS) ./...
+
+.PHONY: kube
+kube: ## Build the Kubernetes of the tests, once; prints the folder that has it, with kubectl
+	@e2e/kube/build
 
 .PHONY: soak
 soak: ## Run the random tests for longer: ten times the steps of the model, half an hour of chaos
