@@ -35,8 +35,8 @@ type failover struct {
 	began time.Time
 	// tried are the members that could not be reached in this round, by name.
 	tried map[string]*member
-	// place is the first of them: the member where the key belongs.
-	place string
+	// thrifty says that one attempt is all there is in this round: it can't be paid for.
+	thrifty bool
 	// again is the member that is being asked a second time.
 	again *member
 	pause time.Duration
@@ -149,7 +149,7 @@ func (p *Proxy) failed(m *member, key shard.Key, err error, f *failover) {
 	}
 	f.again = nil
 	if f.tried == nil {
-		f.tried, f.place = make(map[string]*member), m.Name
+		f.tried = make(map[string]*member)
 	}
 	f.tried[m.Name] = m
 	p.metrics.retried(retryOther)
@@ -181,7 +181,7 @@ func (p *Proxy) pick(ctx context.Context, key shard.Key, pathIDs []string, f *fa
 			}
 			continue
 		}
-		if ok {
+		if ok && (!f.thrifty || len(f.tried) == 0) {
 			if m := current.byName[route.Member]; m != nil {
 				p.metrics.routed(route.Reason)
 				return m, nil
@@ -218,12 +218,8 @@ func (p *Proxy) wait(ctx context.Context, current *roster, f *failover) error {
 		return p.noBackend(current, f, now.Sub(f.began))
 	}
 	f.pause = min(max(2*f.pause, firstPause), maxPause)
-	attempts := len(f.tried)
-	if attempts == 0 {
-		attempts = len(current.all) // all were asked at once
-	}
-	thrifty := attempts > 0 && !p.budget.spend(attempts)
-	if thrifty {
+	f.thrifty = len(current.all) > 0 && !p.budget.spend(len(current.all))
+	if f.thrifty {
 		f.pause = thriftyPause
 	}
 	pause := f.pause/2 + time.Duration(p.options.Rand()*float64(f.pause/2))
@@ -238,11 +234,8 @@ func (p *Proxy) wait(ctx context.Context, current *roster, f *failover) error {
 	if err := p.pauseFor(ctx, current, pause); err != nil {
 		return err
 	}
-	if thrifty && p.roster.Load() == current {
-		delete(f.tried, f.place)
-	} else {
-		f.tried = nil
-	}
+	f.thrifty = f.thrifty && p.roster.Load() == current
+	f.tried = nil
 	return nil
 }
 
