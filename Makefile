@@ -80,12 +80,13 @@ image: ## Build the container image; needs a running Docker engine
 		echo "make image: no Docker engine answers; start one, or build bin/registry-lb with make build" >&2; exit 1; \
 	fi
 
-# One package at a time: some start many processes. Verbose where there are figures and seeds to be seen.
+# One package at a time: some start many processes. Verbose where there are figures and seeds to be seen. Go's test cache
+# does not see that the chaos test builds the binary.
 .PHONY: e2e
 e2e: ## Run the tests with real registry chains: NSM's scenarios, identity, model, chaos; print how long failovers take
 	cd e2e && $(GO) test -p 1 -timeout 20m $(TEST_FLAGS) ./internal/... ./sandbox ./identity
 	cd e2e && $(GO) test -v -timeout 10m $(TEST_FLAGS) ./model
-	cd e2e && $(GO) test -v -timeout 20m $(TEST_FLAGS) ./chaos
+	cd e2e && $(GO) test -v -count=1 -timeout 20m $(TEST_FLAGS) ./chaos
 	cd e2e && $(GO) test -timeout 10m -run '^$$' -bench . -benchtime 1x ./chaos
 
 # Go's test cache does not see changes to files outside the module, and the manifests are.
@@ -100,7 +101,7 @@ kube: ## Build the Kubernetes of the tests, once; prints the folder that has it,
 .PHONY: soak
 soak: ## Run the random tests for longer: ten times the steps of the model, half an hour of chaos
 	cd e2e && $(GO) test -v -timeout 60m $(TEST_FLAGS) -run 'Store$$|Views' ./model -rapid.checks=1000
-	cd e2e && CHAOS_DURATION=30m $(GO) test -v -timeout 60m $(TEST_FLAGS) -run '^TestChaos$$' ./chaos
+	cd e2e && CHAOS_DURATION=30m $(GO) test -v -count=1 -timeout 60m $(TEST_FLAGS) -run '^TestChaos$$' ./chaos
 
 .PHONY: clean
 clean: ## Remove what was built here
