@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/networkservicemesh/api/pkg/api/registry"
 	"github.com/stretchr/testify/require"
@@ -28,6 +29,9 @@ type bubble struct {
 	*proxy.Proxy
 	members map[string]*scripted
 
+	// blocked is the member to which no connection comes about.
+	blocked atomic.Value
+
 	mu    sync.Mutex
 	conns []*icyConn
 }
@@ -35,6 +39,7 @@ type bubble struct {
 // icyConn is a connection to a member that can hang, alone: what is sent is lost, and nothing comes any more.
 type icyConn struct {
 	net.Conn
+	member string
 	frozen atomic.Bool
 	closed chan struct{}
 	once   sync.Once
@@ -61,7 +66,7 @@ func (c *icyConn) Close() error {
 	return c.Conn.Close()
 }
 
-// connections are all that were made so far.
+// connections are all that were made to members so far.
 func (b *bubble) connections() []*icyConn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,11 +89,15 @@ func inBubble(t *testing.T, o proxy.Options, names []string, test func(t *testin
 		o.DialOptions = append(o.DialOptions,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+				if b.blocked.Load() == addr {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
 				conn, err := listeners[addr].DialContext(ctx)
 				if err != nil {
 					return nil, err
 				}
-				icy := &icyConn{Conn: conn, closed: make(chan struct{})}
+				icy := &icyConn{Conn: conn, member: addr, closed: make(chan struct{})}
 				b.mu.Lock()
 				defer b.mu.Unlock()
 				b.conns = append(b.conns, icy)
@@ -108,6 +117,15 @@ func inBubble(t *testing.T, o proxy.Options, names []string, test func(t *testin
 		b.Proxy = p
 		test(t, b)
 	})
+}
+
+// settled has the members answer, and returns a name that the ring gives to one of them, once all has gone well for a while.
+func (b *bubble) settled(t *testing.T, member string) string {
+	t.Helper()
+	answers(b.members)
+	name := b.nameAt(t, member)
+	time.Sleep(10 * time.Second) //nolint:forbidigo // takes no time in a bubble
+	return name
 }
 
 // state is what the proxy makes of a member when all that is under way has been done.

@@ -93,6 +93,16 @@ func (c *conns) hang(conn *grpc.ClientConn) bool {
 	return i >= 0 && !c.hung[i].Swap(true)
 }
 
+// hangs says whether one of them does.
+func (c *conns) hangs() bool {
+	for i := range c.hung {
+		if c.hung[i].Load() {
+			return true
+		}
+	}
+	return false
+}
+
 // cut ends those that hang, and with them all that waits there.
 func (c *conns) cut() {
 	for i, conn := range c.list {

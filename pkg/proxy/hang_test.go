@@ -4,6 +4,7 @@ package proxy_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -59,9 +60,7 @@ func TestCallsInFlightLeaveAMemberThatHangs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, proxy.Options{}, []string{"a", "b"}, func(t *testing.T, b *bubble) {
 		t.Helper()
-		answers(b.members)
-		name := b.nameAt(t, "a")
-		time.Sleep(10 * time.Second) //nolint:forbidigo // takes no time in a bubble
+		name := b.settled(t, "a")
 		hang := func(c *call) error { return c.untilDone() }
 		b.members["a"].set(hang)
 		b.members["a"].setOwn(probes, hang)
@@ -97,9 +96,7 @@ func TestCallsInFlightLeaveALeaverThatHangs(t *testing.T) {
 			t.Parallel()
 			inBubble(t, proxy.Options{}, []string{"a", "b"}, func(t *testing.T, b *bubble) {
 				t.Helper()
-				answers(b.members)
-				name := b.nameAt(t, "a")
-				time.Sleep(10 * time.Second) //nolint:forbidigo // takes no time in a bubble
+				name := b.settled(t, "a")
 				b.members["a"].set(func(c *call) error {
 					if !row.answers {
 						return c.untilDone()
@@ -184,6 +181,53 @@ func TestOneConnectionHangs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAHungConnectionThatCanNotBeReplaced: the member still answers on another one, but what waits on this one must not wait
+// for ever.
+func TestAHungConnectionThatCanNotBeReplaced(t *testing.T) {
+	t.Parallel()
+	inBubble(t, proxy.Options{}, []string{"a", "b"}, func(t *testing.T, b *bubble) {
+		t.Helper()
+		b.settled(t, "a")
+		var names []string
+		for _, name := range namesOf("name", 100) {
+			if route, ok := b.Locate(shard.NSEKey(name)); ok && route.Member == "a" {
+				names = append(names, name)
+			}
+		}
+		registerAll := func() (answered map[string]int) {
+			var mu sync.Mutex
+			var group sync.WaitGroup
+			answered = make(map[string]int)
+			for _, name := range names {
+				group.Go(func() {
+					err := b.register(t.Context(), name)
+					mu.Lock()
+					defer mu.Unlock()
+					answered[status.Convert(err).Message()]++
+				})
+			}
+			group.Wait()
+			return answered
+		}
+		require.Equal(t, map[string]int{"a": len(names)}, registerAll())
+		connections := slices.DeleteFunc(b.connections(), func(c *icyConn) bool { return c.member != "a" })
+		require.Len(t, connections, 2)
+
+		b.blocked.Store("a")
+		connections[1].frozen.Store(true)
+		began := time.Now()
+		answered := registerAll()
+		require.Positive(t, answered["b"])
+		require.Equal(t, len(names), answered["a"]+answered["b"], "%v", answered)
+		require.LessOrEqual(t, time.Since(began), 6*time.Second)
+		require.Equal(t, proxy.StateSuspect, b.state("a"))
+
+		b.blocked.Store("")
+		time.Sleep(5 * time.Second) //nolint:forbidigo // takes no time in a bubble
+		require.Equal(t, proxy.StateLive, b.state("a"))
+	})
 }
 
 // bare is a stream for responses alone.
@@ -385,8 +429,8 @@ func TestAnOutageDoesNotMultiplyCalls(t *testing.T) {
 			group.Go(func() { assert.Equal(t, codes.Unavailable, status.Code(b.register(context.Background(), name))) })
 		}
 		group.Wait()
-		// The first round asks everybody. What 1000 attempts more can be paid with is saved from quiet times. Everybody
-		// else asks one member three times more, in ten seconds.
+		// The first round asks everybody. What 1000 attempts more can be paid with is saved from quiet times. Who can't pay
+		// asks one member every 1.5 to 3 s of the five that a call waits.
 		retries := value(t, metrics, "registry_lb_retries_total", nil)
 		t.Logf("%.1f attempts a call", retries/calls)
 		require.LessOrEqual(t, retries, float64(calls*(2*members+2*3)+2*1000))

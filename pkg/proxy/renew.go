@@ -56,7 +56,7 @@ func (p *Proxy) replace(m *member) {
 		p.options.Log.Error("a member's connections can't be replaced", zap.String("member", m.Name), zap.Error(err))
 		return // what could be made once can be made again
 	}
-	if !calls.ready(m.life) {
+	if !p.stands(m, calls) {
 		calls.close()
 		watches.close()
 		return
@@ -70,6 +70,24 @@ func (p *Proxy) replace(m *member) {
 		calls.close()
 		watches.close()
 	default:
+	}
+}
+
+// stands waits until new connections to m stand. It is false if m's life ends before; and it ends if one of the old ones
+// hangs while no new one comes about, because what waits there has to go elsewhere.
+func (p *Proxy) stands(m *member, c *conns) bool {
+	for {
+		ctx, cancel := context.WithTimeout(m.life, connectTimeout)
+		ready := c.ready(ctx)
+		cancel()
+		switch {
+		case ready:
+			return true
+		case m.hasLeft():
+			return false
+		case m.calls.Load().hangs(), m.watches.Load().hangs():
+			p.suspect(m, "a connection to it hangs, and no new one comes about")
+		}
 	}
 }
 

@@ -291,7 +291,7 @@ func TestMemberThatEndsWatchesIsNoHotLoop(t *testing.T) {
 					}
 					return nil
 				})
-				front := startFront(t, proxy.Options{Store: store}, m.Member)
+				front := startFront(t, proxy.Options{Store: store, NoBackendWait: patience}, m.Member)
 				w := front.watch(t, f, "")
 				require.Eventually(t, func() bool { return opens.Load() > 1 }, patience, tick)
 				require.Never(t, func() bool { return len(w.ended) > 0 || opens.Load() > 40 }, time.Second, tick)
