@@ -182,7 +182,7 @@ func (m machine) endpoint(t *rapid.T, want func(*endpoint) bool) *endpoint {
 // pass has rapid take another step in place of this one, which makes no sense now. No test is skipped.
 func pass(t *rapid.T, why string) {
 	t.Helper()
-	t.Skip(why) // how rapid wants to be told (T.Repeat): the test goes on
+	t.Skip(why) // reason: this skips a random step, as T.Repeat of rapid documents it, and no test; rapid takes another step
 }
 
 // draw draws a name, and skips the step if there is none.
