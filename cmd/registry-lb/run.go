@@ -83,6 +83,7 @@ func newCommand(ctx context.Context, p programs, stderr io.Writer) (*cobra.Comma
 	}
 	root.AddCommand(
 		newDemoCommand(ctx, p.demo, stderr),
+		newGiveBackCommand(ctx),
 		&cobra.Command{
 			Use:   "version",
 			Short: "Print the version",

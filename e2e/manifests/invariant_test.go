@@ -3,13 +3,17 @@
 package manifests
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/release"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func TestPodsNeverLookLikeRegistryPods(t *testing.T) {
@@ -77,22 +81,47 @@ func TestTheFrontServiceCanTakeOverThatOfNSM(t *testing.T) {
 	require.Equal(t, map[string]string{"app": "registry"}, registries.Spec.Selector)
 }
 
-func TestUninstallGivesTheServiceBack(t *testing.T) {
-	rel, err := install(t, "registry-lb", "")
+// hooks returns the objects that helm makes before it deletes the release.
+func hooks(t *testing.T, v values) []unstructured.Unstructured {
+	t.Helper()
+	rel, err := install(t, "registry-lb", v)
 	require.NoError(t, err)
-	var given []string
+	var objects []unstructured.Unstructured
 	for _, hook := range rel.Hooks {
-		if hook.Kind != "Service" {
-			continue
+		if slices.Contains(hook.Events, release.HookPreDelete) {
+			require.ElementsMatch(t, []release.HookDeletePolicy{release.HookBeforeHookCreation, release.HookSucceeded}, hook.DeletePolicies, hook.Name)
+			objects = append(objects, split(t, hook.Manifest)...)
 		}
-		service := find[corev1.Service](t, split(t, hook.Manifest), "Service", "registry")
-		require.Equal(t, "pre-delete", service.Annotations["helm.sh/hook"])
-		require.Equal(t, "before-hook-creation", service.Annotations["helm.sh/hook-delete-policy"])
-		require.Equal(t, map[string]string{"app": "registry"}, service.Spec.Selector)
-		require.EqualValues(t, 5002, service.Spec.Ports[0].Port)
-		given = append(given, service.Name)
 	}
-	require.Equal(t, []string{"registry"}, given)
+	return objects
+}
+
+func TestUninstallGivesTheServiceBack(t *testing.T) {
+	objects := hooks(t, `registry: {selector: {app: registry, tier: control}, port: 5003}`)
+	job := find[batchv1.Job](t, objects, "Job", "registry-lb-give-back")
+	spec := job.Spec.Template.Spec
+	require.Equal(t, "registry-lb-give-back", spec.ServiceAccountName)
+	require.Len(t, spec.Containers, 1)
+	require.Equal(t, []string{"give-back", "registry", "--selector=app=registry,tier=control", "--target-port=5003"}, spec.Containers[0].Args)
+	require.Empty(t, spec.Containers[0].Command, "the image's own entry point is to run")
+	require.True(t, *spec.SecurityContext.RunAsNonRoot)
+	require.NotEqual(t, "registry", job.Spec.Template.Labels["app"])
+	require.NotEqual(t, "registry-lb", job.Spec.Template.Labels["app"])
+	// Helm runs hooks by weight: what the job needs comes first.
+	require.Equal(t, "1", job.Annotations["helm.sh/hook-weight"])
+	require.Equal(t, "0", find[rbacv1.RoleBinding](t, objects, "RoleBinding", "registry-lb-give-back").Annotations["helm.sh/hook-weight"])
+}
+
+func TestTheStepThatGivesBackMayChangeThatServiceAlone(t *testing.T) {
+	role := find[rbacv1.Role](t, hooks(t, `frontService: {name: front}`), "Role", "registry-lb-give-back")
+	require.Equal(t, []rbacv1.PolicyRule{{
+		APIGroups: []string{""}, Resources: []string{"services"}, ResourceNames: []string{"front"}, Verbs: []string{"get", "update"},
+	}}, role.Rules)
+}
+
+func TestTheServiceIsNotGivenBackWhereItIsNotTaken(t *testing.T) {
+	require.Empty(t, hooks(t, `frontService: {giveBack: false}`))
+	require.Empty(t, hooks(t, `frontService: {create: false}`))
 }
 
 func TestNamesFollowTheRelease(t *testing.T) {

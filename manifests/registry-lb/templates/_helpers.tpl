@@ -79,3 +79,19 @@ app: {{ $app }}
 {{- $timeout := include "registry-lb.seconds" .Values.config.drainTimeout | int -}}
 {{- add .Values.preStopSleepSeconds $delay $timeout .Values.terminationMarginSeconds -}}
 {{- end -}}
+
+{{- /* What the "restricted" Pod Security Standard asks of a pod, and of a container. */ -}}
+{{- define "registry-lb.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "registry-lb.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
