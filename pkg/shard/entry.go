@@ -2,10 +2,7 @@
 
 package shard
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 const (
 	// GuardTime is how long own traffic about a key outweighs events of the watch that say otherwise: an event that
@@ -47,29 +44,11 @@ type entry struct {
 	expires instant
 	// own is when own traffic last told about the key; 0 if it never did, or if something newer was heard since. If a
 	// stranger holds the key, it is when that was heard; 0 if it was so before, as far as is known.
-	own instant
+	own tick
+	// since is when the holder came to hold the key; 0 if it did so before anybody told about it here. No rule looks at
+	// it: it is for people.
+	since second
 }
-
-// instant is a time in Unix nanoseconds; 0 is none.
-type instant int64
-
-// instantOf returns t as an instant. What does not fit (before 1970, after 2262) is moved to the nearest that does.
-func instantOf(t time.Time) instant {
-	const last = math.MaxInt64
-	switch {
-	case t.IsZero():
-		return 0
-	case t.Before(time.Unix(0, 1)):
-		return 1
-	case t.After(time.Unix(0, last)):
-		return last
-	default:
-		return instant(t.UnixNano())
-	}
-}
-
-// since returns how long ago before i then was.
-func (i instant) since(then instant) time.Duration { return time.Duration(i - then) }
 
 // seat is the number of a member in the directory.
 type seat uint16
@@ -95,13 +74,13 @@ func (e entry) aliveSince(generation uint16) bool {
 // guarded says whether own traffic about the key is so recent that it outweighs events. Should the clock have been
 // set back, the future counts as recent only as far as the past does.
 func (e entry) guarded(now instant) bool {
-	age := now.since(e.own)
+	age := tickOf(now).since(e.own)
 	return e.own != 0 && e.seat != stranger && -GuardTime < age && age < GuardTime
 }
 
 // awaited says whether the member that holds the key is a stranger who may be about to be introduced.
 func (e entry) awaited(now instant) bool {
-	age := now.since(e.own)
+	age := tickOf(now).since(e.own)
 	return e.seat == stranger && !e.dead && e.own != 0 && -StrangerGrace < age && age < StrangerGrace
 }
 

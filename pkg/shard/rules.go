@@ -51,18 +51,21 @@ type attendance interface {
 // are not in flight at two members at once.
 func (e entry) registered(c claim, at moment) (entry, Remap) {
 	remap := e.remap(c.seat, at)
+	if e.seat != c.seat {
+		e.since = secondOf(at.now)
+	}
 	e.seat, e.expires = c.seat, c.expires
 	if c.owner != 0 {
 		e.owner = c.owner
 	}
-	e.dead, e.own, e.generation = false, at.now, at.generation
+	e.dead, e.own, e.generation = false, tickOf(at.now), at.generation
 	return e, remap
 }
 
 // unregistered is the entry after an Unregister through this registry-lb. It stays for a while as a dead one, lest an
 // event that is older brings the key back.
 func (e entry) unregistered(at moment) entry {
-	return entry{space: e.space, remote: e.remote, expires: e.expires, dead: true, own: at.now, generation: at.generation}
+	return entry{space: e.space, remote: e.remote, expires: e.expires, dead: true, own: tickOf(at.now), generation: at.generation}
 }
 
 // newer says whether the claim is newer than what is known: a later Register has a later expiration time.
@@ -97,12 +100,19 @@ func (e entry) observed(c claim, at moment) (entry, Remap) {
 		return e, NotRemapped
 	}
 	remap := e.remap(c.seat, at)
-	e.seat, e.own, e.generation = c.seat, 0, at.generation
-	if c.seat == stranger && !c.listed && !c.standing {
-		e.own = at.now
+	e.seat, e.own, e.since, e.generation = c.seat, 0, 0, at.generation
+	if c.news() {
+		e.since = secondOf(at.now)
+		if c.seat == stranger {
+			e.own = tickOf(at.now)
+		}
 	}
 	return e.updated(c, false), remap
 }
+
+// news says whether the claim tells what has just happened. A listing, and the beginning of a watch, tell what is so, since
+// whenever.
+func (c claim) news() bool { return !c.listed && !c.standing }
 
 // overtaken says whether the claim is an item of a listing, and something newer was heard while it was under way.
 func (c claim) overtaken(e entry) bool { return c.listed && !c.read && !e.dead && c.older(e) }

@@ -21,8 +21,9 @@ type slot struct {
 
 // rest is what else there is to know of an entry.
 type rest struct {
-	owner        atomic.Uint64
-	expires, own atomic.Int64
+	owner   atomic.Uint64
+	expires atomic.Int64
+	times   atomic.Uint64 // since (32 bits), own (32)
 }
 
 const (
@@ -37,6 +38,8 @@ const (
 
 	// identity is the part of a word that is about the key.
 	identity = (1<<checkShift-1)<<checkShift | flagUsed | flagNS
+
+	sinceShift = 32
 )
 
 // keyHash is what the directory knows of a key.
@@ -55,6 +58,7 @@ func newArray(n int) *array { return &array{slots: make([]slot, n), rests: make(
 
 func (a *array) load(i int) entry {
 	word, r := a.slots[i].word.Load(), &a.rests[i]
+	times := r.times.Load()
 	e := entry{
 		seat:       seat(word >> seatShift),
 		generation: uint16(word>>generationShift) % generations,
@@ -62,7 +66,8 @@ func (a *array) load(i int) entry {
 		dead:       word&flagDead != 0,
 		owner:      r.owner.Load(),
 		expires:    instant(r.expires.Load()),
-		own:        instant(r.own.Load()),
+		own:        tick(times),
+		since:      second(times >> sinceShift),
 	}
 	if word&flagNS != 0 {
 		e.space = NS
@@ -81,7 +86,7 @@ func (a *array) store(i int, k keyHash, e entry) {
 	r := &a.rests[i]
 	r.owner.Store(e.owner)
 	r.expires.Store(int64(e.expires))
-	r.own.Store(int64(e.own))
+	r.times.Store(uint64(e.since)<<sinceShift | uint64(e.own))
 	a.slots[i].hash.Store(k.hash)
 	a.slots[i].word.Store(word)
 }
@@ -91,7 +96,7 @@ func (a *array) move(to int, from *array, i int) {
 	r, source := &a.rests[to], &from.rests[i]
 	r.owner.Store(source.owner.Load())
 	r.expires.Store(source.expires.Load())
-	r.own.Store(source.own.Load())
+	r.times.Store(source.times.Load())
 	a.slots[to].hash.Store(from.slots[i].hash.Load())
 	a.slots[to].word.Store(from.slots[i].word.Load())
 }

@@ -38,7 +38,8 @@ func anyEntry(k keyHash) *rapid.Generator[entry] {
 			dead:       rapid.Bool().Draw(t, "dead"),
 			owner:      rapid.Uint64().Draw(t, "owner"),
 			expires:    instant(rapid.Int64().Draw(t, "expires")),
-			own:        instant(rapid.Int64().Draw(t, "own")),
+			own:        tick(rapid.Uint32().Draw(t, "own")),
+			since:      second(rapid.Uint32().Draw(t, "since")),
 		}
 		if k.word&flagNS != 0 {
 			e.space = NS
@@ -68,9 +69,9 @@ func TestPartIsAMap(t *testing.T) {
 				delete(m, k)
 			},
 			"sweep": func(t *rapid.T) {
-				limit := instant(rapid.Int64().Draw(t, "limit"))
+				limit, own := instant(rapid.Int64().Draw(t, "limit")), tick(rapid.Uint32().Draw(t, "own"))
 				change := func(e entry) (entry, bool) {
-					e.own = limit
+					e.own = own
 					return e, e.expires < limit
 				}
 				p.sweep(change)
@@ -115,7 +116,9 @@ func TestPartReadersSeeNothingHalfDone(t *testing.T) {
 	key := func(i int) keyHash {
 		return keyHash{hash: mix(uint64(i)) >> partBits, word: uint64(i)<<checkShift | flagUsed}
 	}
-	version := func(i int) entry { return entry{seat: seat(i), owner: uint64(i), expires: instant(i), own: instant(i)} }
+	version := func(i int) entry {
+		return entry{seat: seat(i), owner: uint64(i), expires: instant(i), own: tick(i), since: second(i)}
+	}
 	p := new(part)
 	set := func(i int, e entry, keep bool) {
 		p.update(key(i), func(entry, bool) (entry, bool) { return e, keep })

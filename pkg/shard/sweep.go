@@ -31,9 +31,10 @@ func (t *Table) Sweep() int {
 			}
 			if v.places[e.seat].presence == forgotten {
 				// The NSE may live, if its expiration time says so, and then its owner is worth to know.
-				e.seat = nobody
+				e.seat, e.since = nobody, 0
 				return e, e.expires != 0
 			}
+			e.own = e.own.fresh(now)
 			return e, true
 		})
 	}

@@ -5,6 +5,7 @@ package shard
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/utils/clock"
 )
@@ -113,6 +114,27 @@ func (t *Table) Route(k Key, pathIDs []string) (Route, bool) {
 		route.Awaited = e.awaited(instantOf(t.clock.Now()))
 	}
 	return route, ok
+}
+
+// Location is where a key is, for people.
+type Location struct {
+	Route
+	// Since is when the member came to hold the key, to the second. It is zero if that was before the table was told
+	// about the key, or if the member does not hold it.
+	Since time.Time
+	// Expires is the key's expiration time as the store has it; the zero time if there is none, or nobody holds the key.
+	Expires time.Time
+}
+
+// Locate returns where a call about k goes whose request has no path_ids, as [Table.Route] does, and since when.
+func (t *Table) Locate(k Key) (Location, bool) {
+	e, _ := t.holders.get(k)
+	v := t.view.Load()
+	if v.here(e.seat) {
+		return Location{Route{Member: v.places[e.seat].name, Reason: ReasonHolder}, e.since.time(), e.expires.time()}, true
+	}
+	route, ok := t.Route(k, nil)
+	return Location{Route: route}, ok
 }
 
 // RouteExcept returns where a call about k goes if the members for which skip is true can't be reached. If that is so

@@ -113,6 +113,53 @@ func TestTableRoutesToTheHolderThenByPathThenByRing(t *testing.T) {
 	requireRoute(t, table, k, nil, byRing(table, k))
 }
 
+func TestTableLocatesKeysWithTheirTimes(t *testing.T) {
+	table, clock := newTestTable(t, "r-0", "r-1")
+	k, expires := NSEKey("nse"), epoch.Add(time.Minute+time.Nanosecond)
+	requireLocation := func(want Location) {
+		t.Helper()
+		got, ok := table.Locate(k)
+		require.True(t, ok)
+		require.Equal(t, want, got)
+		requireRoute(t, table, k, nil, want.Route)
+	}
+	held := func(member string) Route { return Route{Member: member, Reason: ReasonHolder} }
+	requireLocation(Location{Route: byRing(table, k)})
+
+	table.Registered(k, Registration{Member: "r-0", Expires: expires})
+	requireLocation(Location{held("r-0"), epoch, expires})
+
+	later(clock, 30*time.Second)
+	table.Registered(k, Registration{Member: "r-0", Expires: expires.Add(time.Minute)})
+	requireLocation(Location{held("r-0"), epoch, expires.Add(time.Minute)})
+
+	table.SetMembers(members("r-1"), nil)
+	requireLocation(Location{Route: Route{Member: "r-1", Reason: ReasonRing}})
+
+	later(clock, time.Second)
+	table.Registered(k, Registration{Member: "r-1"})
+	requireLocation(Location{held("r-1"), epoch.Add(31 * time.Second), time.Time{}})
+
+	table.Unregistered(k)
+	requireLocation(Location{Route: Route{Member: "r-1", Reason: ReasonRing}})
+
+	table.SetMembers(nil, nil)
+	_, ok := table.Locate(k)
+	require.False(t, ok)
+}
+
+func TestTableForgetsOwnTrafficLongBeforeItsTimeRecurs(t *testing.T) {
+	table, clock := newTestTable(t, "r-0")
+	k := NSKey("ns")
+	table.Registered(k, Registration{Member: "r-0"})
+	later(clock, maxTickAge+time.Second)
+	require.Zero(t, sweepAll(table))
+	later(clock, (1<<32)*time.Millisecond-maxTickAge)
+	e, ok := table.holders.get(k)
+	require.True(t, ok)
+	require.False(t, e.guarded(instantOf(clock.Now())))
+}
+
 func TestTableRouteExceptGoesByTheRingWithoutTheSkipped(t *testing.T) {
 	table, _ := newTestTable(t, "r-0", "r-1", "r-2", "r-3")
 	k := NSEKey("nse")
