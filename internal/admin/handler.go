@@ -167,10 +167,12 @@ func (h handler) locate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, struct {
-		Key    string `json:"key"`
-		Member string `json:"member"`
-		Reason string `json:"reason"`
-	}{name, location.Member, location.Reason})
+		Key     string    `json:"key"`
+		Member  string    `json:"member"`
+		Reason  string    `json:"reason"`
+		Since   time.Time `json:"since,omitzero"`
+		Expires time.Time `json:"expires,omitzero"`
+	}{name, location.Member, location.Reason, location.Since.UTC(), location.Expires.UTC()})
 }
 
 // parseKey reads nse=NAME or ns=NAME.

@@ -141,8 +141,10 @@ func TestNoMembersIsAnEmptyList(t *testing.T) {
 }
 
 func TestLocate(t *testing.T) {
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	h := newTestHandler(&fixed{owners: map[shard.Key]Location{
 		shard.NSEKey("a"):     {Member: "registry-0", Reason: "holder"},
+		shard.NSEKey("held"):  {Member: "registry-0", Reason: "holder", Since: since, Expires: since.Add(90*time.Minute + 5*time.Millisecond)},
 		shard.NSKey("a"):      {Member: "registry-1", Reason: "ring"},
 		shard.NSEKey("a@b+c"): {Member: "registry-2", Reason: "path"},
 	}})
@@ -152,6 +154,10 @@ func TestLocate(t *testing.T) {
 		body           string
 	}{
 		{"an NSE has a holder", "nse=a", 200, `{"key":"a","member":"registry-0","reason":"holder"}`},
+		{
+			"since when, and until when, is in UTC", "nse=held", 200,
+			`{"key":"held","member":"registry-0","reason":"holder","since":"2026-01-02T02:04:05Z","expires":"2026-01-02T03:34:05.005Z"}`,
+		},
 		{"an NS of that name is another key", "ns=a", 200, `{"key":"a","member":"registry-1","reason":"ring"}`},
 		{"a name may be escaped", "nse=a%40b%2Bc", 200, `{"key":"a@b+c","member":"registry-2","reason":"path"}`},
 		{"other parameters do not matter", "x=y&ns=a", 200, `{"key":"a","member":"registry-1","reason":"ring"}`},

@@ -84,4 +84,8 @@ type Location struct {
 	Member string
 	// Reason says who decided: "holder" (the directory), "path" (the request) or "ring".
 	Reason string
+	// Since is when a holder came to hold the key; zero if that is not known.
+	Since time.Time
+	// Expires is when the key goes unless it is refreshed; zero if it does not, or if that is not known.
+	Expires time.Time
 }

@@ -204,10 +204,18 @@ func TestLifeOfTheApplication(t *testing.T) {
 	for _, service := range services {
 		require.Eventually(t, func() bool { return r.health(t, service) == grpc_health_v1.HealthCheckResponse_SERVING }, patience, tick)
 	}
+	before := time.Now()
 	require.NoError(t, r.register(t.Context(), "name"))
 	code, body := r.get(t, "/api/v1/locate?nse=name")
 	require.Equal(t, http.StatusOK, code)
-	require.JSONEq(t, fmt.Sprintf(`{"key":"name","member":%q,"reason":"holder"}`, addr), body)
+	var location struct {
+		Key, Member, Reason string
+		Since, Expires      time.Time
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &location))
+	require.Equal(t, []string{"name", addr, "holder"}, []string{location.Key, location.Member, location.Reason})
+	require.WithinRange(t, location.Since, before.Truncate(time.Second), time.Now())
+	require.True(t, location.Expires.After(before))
 	code, body = r.get(t, "/api/v1/status")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, body, `"ready":true`)

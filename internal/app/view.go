@@ -58,8 +58,8 @@ func (v *view) Status() admin.Status {
 
 // Locate implements admin.View.
 func (v *view) Locate(space shard.Space, name string) (admin.Location, bool) {
-	route, ok := v.proxy.Locate(shard.Key{Space: space, Name: name})
-	return admin.Location{Member: route.Member, Reason: string(route.Reason)}, ok
+	l, ok := v.proxy.Locate(shard.Key{Space: space, Name: name})
+	return admin.Location{Member: l.Member, Reason: string(l.Reason), Since: l.Since, Expires: l.Expires}, ok
 }
 
 // NotReady implements admin.View.

@@ -49,7 +49,7 @@ func (f *front) knows(tb testing.TB, fl flavour, name, member string) {
 	want := shard.Route{Member: member, Reason: shard.ReasonHolder}
 	require.Eventually(tb, func() bool {
 		route, ok := f.Locate(fl.key(name))
-		return ok && route == want
+		return ok && route.Route == want
 	}, patience, tick, "%s at %s", name, member)
 }
 
@@ -63,7 +63,7 @@ func (f *front) routeOf(tb testing.TB, fl flavour, name string) shard.Route {
 	tb.Helper()
 	route, ok := f.Locate(fl.key(name))
 	require.True(tb, ok)
-	return route
+	return route.Route
 }
 
 // eachMethod registers, finds and, if last, unregisters names through the front.

@@ -154,9 +154,9 @@ func (p *Proxy) NotReady() []string {
 	return nil
 }
 
-// Locate returns the member that a call on key would go to, and why. It is false if there is no member.
-func (p *Proxy) Locate(key shard.Key) (shard.Route, bool) {
-	return p.table.Route(key, nil)
+// Locate returns the member that a call on key would go to, why, and since when. It is false if there is no member.
+func (p *Proxy) Locate(key shard.Key) (shard.Location, bool) {
+	return p.table.Locate(key)
 }
 
 // stopping says whether the proxy has been stopped.
