@@ -22,6 +22,8 @@ const (
 	exitFine    = 0
 	exitFailure = 1
 	exitUsage   = 2
+	// exitNo is an answer that means no.
+	exitNo = 3
 )
 
 // programs are what the commands run.
@@ -35,6 +37,8 @@ type runError struct {
 	error
 	// logged errors have been told already.
 	logged bool
+	// code is that of the process.
+	code int
 }
 
 func (e runError) Unwrap() error { return e.error }
@@ -51,17 +55,14 @@ func run(ctx context.Context, p programs, args []string, stdout, stderr io.Write
 	if err == nil {
 		return exitFine
 	}
-	var failure runError
+	failure := runError{code: exitUsage}
 	if errors.As(err, &failure) && failure.logged {
-		return exitFailure
+		return failure.code
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(stderr, "registry-lb: %s\n", strings.TrimRight(line, "\n"))
 	}
-	if failure.error != nil {
-		return exitFailure
-	}
-	return exitUsage
+	return failure.code
 }
 
 // newCommand returns the command line; its commands run until ctx ends. The log goes to stderr.
@@ -75,12 +76,12 @@ func newCommand(ctx context.Context, p programs, stderr io.Writer) (*cobra.Comma
 		Short: "Front door of an NSM registry that runs as several replicas",
 		Long: "registry-lb sends each call about one network service endpoint to the one replica of the registry that holds it.\n" +
 			"Without a command it serves. It is configured by its environment:\n\n" + table.String(),
-		Args:              cobra.NoArgs,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		RunE:              func(*cobra.Command, []string) error { return serve(ctx, p, stderr) },
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(*cobra.Command, []string) error { return serve(ctx, p, stderr) },
 	}
+	root.AddCommand(newAskCommands(ctx)...)
 	root.AddCommand(
 		newDemoCommand(ctx, p.demo, stderr),
 		newGiveBackCommand(ctx),
@@ -120,7 +121,7 @@ func serve(ctx context.Context, p programs, stderr io.Writer) error {
 		return nil
 	}
 	log.Error("failed", zap.Error(err))
-	return runError{err, true}
+	return runError{err, true, exitFailure}
 }
 
 // failed marks err as met while running.
@@ -128,5 +129,5 @@ func failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	return runError{error: err}
+	return runError{error: err, code: exitFailure}
 }
