@@ -101,7 +101,7 @@ type crowd []*endpoint
 func newCrowd(ctx context.Context, n int, front *url.URL) (crowd, error) {
 	c := make(crowd, 0, n)
 	for i := range n {
-		name := fmt.Sprintf("nse-%03d", i)
+		name := fmt.Sprintf("nse-%d", i)
 		owner, err := newClient(ctx, name, front)
 		if err != nil {
 			return nil, err

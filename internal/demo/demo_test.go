@@ -34,7 +34,17 @@ var shown = []string{
 	``,
 	`A registry joins and another one leaves, while 24 NSEs live and are refreshed every 3\.00 s\.`,
 	` 127\.0\.0\.1:\d+ joined: the last NSE was found after \d+\.\d\d s, and refreshed after \d+\.\d\d s`,
+	``,
+	` \$ registry-lb locate nse-17 --admin http://127\.0\.0\.1:\d+`,
+	` NSE MEMBER REASON SINCE EXPIRES`,
+	` nse-17 127\.0\.0\.1:\d+ holder \S+Z \(\S+ ago\) (in \S+|\S+ ago)`,
+	``,
 	` 127\.0\.0\.1:\d+ left: the last NSE was found after \d+\.\d\d s, and refreshed after \d+\.\d\d s`,
+	``,
+	` \$ registry-lb locate nse-17 --admin http://127\.0\.0\.1:\d+`,
+	` NSE MEMBER REASON SINCE EXPIRES`,
+	` nse-17 127\.0\.0\.1:\d+ holder \S+Z \(\S+ ago\) (in \S+|\S+ ago)`,
+	``,
 	` all unregistered: 0 of 24 left behind`,
 	``,
 	` of 24 NSEs stayed moved to newcomer moved, theirs left moved needlessly lost`,
@@ -43,7 +53,7 @@ var shown = []string{
 	``,
 	`Behind a plain Service [1-9]\d* of 24 NSEs were not found and [1-9]\d* were left behind; behind registry-lb none\.`,
 	`Of 24 living NSEs \d+ moved when a registry joined and \d+ when one left, none needlessly; none was lost\.`,
-	`Next: "registry-lb --help" shows how to put it in front of your own registries\.`,
+	`Next: "registry-lb --help" shows how to put it in front of your own registries, and how to ask it\.`,
 }
 
 func TestWhatIsShown(t *testing.T) {
@@ -58,6 +68,17 @@ func TestWhatIsShown(t *testing.T) {
 	for i, line := range lines {
 		require.Regexp(t, "^"+shown[i]+"$", line)
 	}
+
+	leaver := regexp.MustCompile(`(?m)^ (\S+) left:`).FindStringSubmatch(strings.Join(lines, "\n"))[1]
+	found := regexp.MustCompile(`nse-17 (127\S+) holder (\S+) `).FindAllStringSubmatch(strings.Join(lines, "\n"), -1)
+	require.Equal(t, leaver, found[0][1], "nse-17 is at the registry that leaves")
+	require.NotEqual(t, leaver, found[1][1], "and then elsewhere")
+	before, err := time.Parse(time.RFC3339, found[0][2])
+	require.NoError(t, err)
+	after, err := time.Parse(time.RFC3339, found[1][2])
+	require.NoError(t, err)
+	// There is a refresh of all NSEs between.
+	require.True(t, after.After(before), "since when is about where it is now")
 }
 
 func TestBrokenPromisesAreErrors(t *testing.T) {

@@ -97,6 +97,19 @@ func (f fleet) add(ctx context.Context, lifetime time.Duration) (fleet, error) {
 	return append(f, r), nil
 }
 
+// without returns f without the registry at addr, and what stops that.
+func (f fleet) without(addr string) (rest fleet, stop func()) {
+	stop = func() {}
+	for _, r := range f {
+		if r.addr == addr {
+			stop = r.stop
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	return rest, stop
+}
+
 func (f fleet) stop() {
 	for _, r := range f {
 		r.stop()

@@ -84,6 +84,15 @@ func (r *report) scaling() {
 	r.heading("A registry joins and another one leaves, while %d NSEs live and are refreshed every %s.", r.nses, seconds(2*shortLifetime/3))
 }
 
+// location shows what a command that asks for a location says.
+func (r *report) location(command, answer string) {
+	r.printf("\n  $ %s\n", command)
+	for line := range strings.Lines(answer) {
+		r.printf("  %s", line)
+	}
+	r.printf("\n")
+}
+
 // steps shows what moved.
 func (r *report) steps(m *results) {
 	change := func(verb string, s *step) row {
@@ -102,7 +111,7 @@ func (r *report) seen(m *results) {
 		m.plain.notFound, r.nses, m.plain.leftBehind)
 	r.printf("Of %d living NSEs %d moved when a registry joined and %d when one left, none needlessly; none was lost.\n",
 		r.nses, m.joined.toNewcomer, m.left.memberLeft)
-	r.printf("Next: \"registry-lb --help\" shows how to put it in front of your own registries.\n")
+	r.printf("Next: \"registry-lb --help\" shows how to put it in front of your own registries, and how to ask it.\n")
 }
 
 // seconds is a duration as it is shown.

@@ -75,15 +75,27 @@ func (d *demo) scale(ctx context.Context, r *results) error {
 		return err
 	}
 
-	leaver := registries[0]
-	if r.left, err = d.change(ctx, watch, leaver.addr, "left", registries[1:].addrs(), leaver.stop); err != nil {
+	// The registry that leaves is the one that has the NSE which is shown, so that one sees it move.
+	shown := nses.names()[min(shownNSE, len(nses)-1)]
+	if err := d.showLocation(ctx, lb, shown); err != nil {
+		return err
+	}
+	leaver, err := lb.locate(ctx, shown)
+	if err != nil {
+		return err
+	}
+	remaining, stop := registries.without(leaver)
+	if r.left, err = d.change(ctx, watch, leaver, "left", remaining.addrs(), stop); err != nil {
+		return err
+	}
+	if err := d.showLocation(ctx, lb, shown); err != nil {
 		return err
 	}
 
 	if err := nses.each(ctx, told("unregistered"), func(ctx context.Context, e *endpoint) error { return e.unregister(ctx) }); err != nil {
 		return err
 	}
-	r.leftBehind, err = forgotten(ctx, registries[1:], shortLifetime)
+	r.leftBehind, err = forgotten(ctx, remaining, shortLifetime)
 	if err == nil {
 		d.progress.done("all unregistered: %d of %d left behind", r.leftBehind, d.NSEs)
 	}
