@@ -21,11 +21,19 @@ const minPingInterval = time.Second
 // and give up after 15 seconds.
 const handshakeTimeout = 20 * time.Second
 
+// readBuffer is how much is read at once from a client. Each NSE has two connections here, one for its calls and one for
+// its watch (the SDK's element dial makes both), on which next to nothing happens, so what they hold decides how many
+// fit; gRPC's 32 KiB would be most of it. Under TLS it is the second buffer anyway: records are read whole.
+const readBuffer = 4 << 10
+
 // ServerOptions returns the options that a gRPC server in front of the proxy needs, so that what a member would take
 // is not refused on the way.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.ReadBufferSize(readBuffer),
+		// Connections that have nothing to write hold no buffer for it.
+		grpc.SharedWriteBuffer(true),
 		grpc.MaxRecvMsgSize(MaxMessageSize),
 		grpc.MaxSendMsgSize(MaxMessageSize + additions),
 		grpc.MaxHeaderListSize(MaxHeaderListSize),
