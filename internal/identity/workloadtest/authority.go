@@ -11,6 +11,8 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/url"
@@ -24,6 +26,12 @@ import (
 
 // authorityLifetime is longer than any test.
 const authorityLifetime = 24 * time.Hour
+
+// Types of blocks, as RFC 7468 has them.
+const (
+	pemCertificate = "CERTIFICATE"
+	pemKey         = "PRIVATE KEY"
+)
 
 // Authority is the certificate authority of a trust domain. It is safe for concurrent use.
 type Authority struct {
@@ -68,6 +76,47 @@ func (a *Authority) Domain() spiffeid.TrustDomain { return a.domain }
 // Bundle returns what others need to trust SVIDs of the authority.
 func (a *Authority) Bundle() *x509bundle.Bundle {
 	return x509bundle.FromX509Authorities(a.domain, []*x509.Certificate{a.cert})
+}
+
+// PEM returns certificate and key, for [ParseAuthority].
+func (a *Authority) PEM() ([]byte, error) {
+	key, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, fmt.Errorf("encode the key of %s: %w", a.domain, err)
+	}
+	return append(pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: a.cert.Raw}),
+		pem.EncodeToMemory(&pem.Block{Type: pemKey, Bytes: key})...), nil
+}
+
+// ParseAuthority returns the authority that was encoded with [Authority.PEM], for another process of the same trust
+// domain. Serial numbers are not unique among the two.
+func ParseAuthority(text []byte) (*Authority, error) {
+	a := new(Authority)
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		switch block.Type {
+		case pemCertificate:
+			cert, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return nil, fmt.Errorf("read the certificate of an authority: %w", err)
+			}
+			a.cert = cert
+		case pemKey:
+			key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+			if err != nil {
+				return nil, fmt.Errorf("read the key of an authority: %w", err)
+			}
+			a.key, _ = key.(crypto.Signer)
+		}
+	}
+	if a.cert == nil || a.key == nil || len(a.cert.URIs) != 1 {
+		return nil, errors.New("read an authority: a certificate with a SPIFFE ID and its key are expected")
+	}
+	id, err := spiffeid.FromURI(a.cert.URIs[0])
+	if err != nil {
+		return nil, fmt.Errorf("read the trust domain of an authority: %w", err)
+	}
+	a.domain = id.TrustDomain()
+	return a, nil
 }
 
 // Issue returns an SVID with a new key for the workload at path, such as /ns/nsm-system/pod/nsmgr, good for lifetime

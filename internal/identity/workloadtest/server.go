@@ -74,9 +74,24 @@ func (s *Server) Stop() {
 // Set gives the workload another SVID, and the bundles of the authorities that it is to trust. The first of them is
 // that of its own domain.
 func (s *Server) Set(svid *x509svid.SVID, own *Authority, federated ...*Authority) error {
+	response, err := Response(svid, own, federated...)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = response
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return nil
+}
+
+// Response encodes an SVID and the bundles of the authorities that its workload is to trust. The first of them is that
+// of its own domain.
+func Response(svid *x509svid.SVID, own *Authority, federated ...*Authority) (*workload.X509SVIDResponse, error) {
 	key, err := x509.MarshalPKCS8PrivateKey(svid.PrivateKey)
 	if err != nil {
-		return fmt.Errorf("encode the key of %s: %w", svid.ID, err)
+		return nil, fmt.Errorf("encode the key of %s: %w", svid.ID, err)
 	}
 	response := &workload.X509SVIDResponse{
 		Svids: []*workload.X509SVID{{
@@ -90,12 +105,7 @@ func (s *Server) Set(svid *x509svid.SVID, own *Authority, federated ...*Authorit
 	for _, a := range federated {
 		response.FederatedBundles[a.domain.IDString()] = a.cert.Raw
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.current = response
-	close(s.changed)
-	s.changed = make(chan struct{})
-	return nil
+	return response, nil
 }
 
 // End ends the streams that are open with err, and goes on to serve.
