@@ -18,7 +18,7 @@ BENCH_FLAGS = -benchmem
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: build ## Show, in one process and without a cluster, what registry-lb does
@@ -45,8 +45,8 @@ test: ## Run all tests of this module, with the race detector if it can be had
 bench: ## Run the benchmarks of the hot path
 	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCH_FLAGS) ./pkg/shard/... ./pkg/endpoints/... ./pkg/proxy/... ./internal/identity/... ./internal/policy/...
 
-# All modules below are checked: end-to-end tests and tools have modules of their own. Of e2e/kube the format only: to vet
-# its one file, all of Kubernetes would have to be compiled, which takes ten minutes.
+# All modules below are checked: end-to-end tests and tools have modules of their own. Of e2e/kube, e2e/helm and e2e/dns the
+# format only: to vet their few lines, all of Kubernetes would have to be compiled, which takes ten minutes.
 .PHONY: lint
 lint: ## Check format, go vet and golangci-lint (with staticcheck)
 	@unformatted=$$(gofmt -l $$(find . -name '*.go' ! -path './.*' ! -path '*/testdata/*')) || exit 1; \
@@ -62,7 +62,7 @@ lint: ## Check format, go vet and golangci-lint (with staticcheck)
 		GOBIN="$$work" GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION); \
 		mv "$$work/golangci-lint" "$$linter"; \
 	fi; \
-	for mod in $$(find . -name go.mod ! -path './.*' ! -path '*/testdata/*' ! -path './e2e/kube/*' | sort); do \
+	for mod in $$(find . -name go.mod ! -path './.*' ! -path '*/testdata/*' ! -path './e2e/kube/*' ! -path './e2e/helm/*' ! -path './e2e/dns/*' | sort); do \
 		dir=$$(dirname "$$mod"); \
 		echo "lint $$dir"; \
 		( cd "$$dir" && $(GO) vet ./... && "$$linter" run --allow-parallel-runners --config '$(CURDIR)/.golangci.yml' ./... ); \
@@ -83,11 +83,43 @@ image: ## Build the container image; needs a running Docker engine
 # One package at a time: some start many processes. Verbose where there are figures and seeds to be seen. Go's test cache
 # does not see that the chaos test builds the binary.
 .PHONY: e2e
-e2e: ## Run the tests with real registry chains: NSM's scenarios, identity, model, chaos; print how long failovers take
+e2e: ## Run the tests with real registry chains, and those on a real Kubernetes (as root); print how long failovers take
 	cd e2e && $(GO) test -p 1 -timeout 20m $(TEST_FLAGS) ./internal/... ./sandbox ./identity
 	cd e2e && $(GO) test -v -timeout 10m $(TEST_FLAGS) ./model
 	cd e2e && $(GO) test -v -count=1 -timeout 20m $(TEST_FLAGS) ./chaos
 	cd e2e && $(GO) test -timeout 10m -run '^$$' -bench . -benchtime 1x ./chaos
+	@$(MAKE) --no-print-directory e2e-cluster
+
+# What the machine lacks is said before anything is built for ten minutes.
+.PHONY: cluster-binaries
+cluster-binaries:
+	@cd e2e && CGO_ENABLED=0 $(GO) build -o ../bin/e2e/cluster ./cluster && ../bin/e2e/cluster check
+	@e2e/build kube >/dev/null && e2e/build helm >/dev/null && e2e/build dns >/dev/null
+	@e2e/workload/build bin/e2e/images
+
+.PHONY: cluster-up
+cluster-up: cluster-binaries ## Bring up a Kubernetes of two nodes on this machine, as root, with the images of the tests
+	@bin/e2e/cluster up --kube "$$(e2e/build kube)" --dns "$$(e2e/build dns)" --images bin/e2e/images
+	@echo "kubectl and helm: bin/e2e/cluster exec -- $$(e2e/build kube)/kubectl get nodes; $$(e2e/build helm)/helm"
+
+.PHONY: cluster-down
+cluster-down: ## Take that Kubernetes down, whatever is left of it
+	@cd e2e && CGO_ENABLED=0 $(GO) build -o ../bin/e2e/cluster ./cluster && ../bin/e2e/cluster down
+
+SCENARIOS = .
+SCENARIOS_ENV = E2E_KUBE="$$(e2e/build kube)" E2E_HELM="$$(e2e/build helm)" E2E_DNS="$$(e2e/build dns)"
+RUN_SCENARIOS = '$(CURDIR)/bin/e2e/scenarios.test' -test.v -test.timeout 40m -test.run '$(SCENARIOS)'
+
+.PHONY: scenarios
+scenarios: ## Run the scenarios in the cluster that make cluster-up has brought up; SCENARIOS=PATTERN chooses
+	@cd e2e && $(GO) test -c -o ../bin/e2e/scenarios.test ./scenarios
+	@export $(SCENARIOS_ENV); cd e2e/scenarios && '$(CURDIR)/bin/e2e/cluster' exec -- $(RUN_SCENARIOS)
+
+.PHONY: e2e-cluster
+e2e-cluster: cluster-binaries ## Bring the cluster up, run all scenarios, and take it down
+	@cd e2e && $(GO) test -c -o ../bin/e2e/scenarios.test ./scenarios
+	@export $(SCENARIOS_ENV); cd e2e/scenarios && '$(CURDIR)/bin/e2e/cluster' run --kube "$$E2E_KUBE" --dns "$$E2E_DNS" \
+		--images '$(CURDIR)/bin/e2e/images' -- $(RUN_SCENARIOS)
 
 # Go's test cache does not see changes to files outside the module, and the manifests are.
 .PHONY: manifests
@@ -96,7 +128,7 @@ manifests: ## Check the Helm chart and the kustomize component: lint, schema, va
 
 .PHONY: kube
 kube: ## Build the Kubernetes of the tests, once; prints the folder that has it, with kubectl
-	@e2e/kube/build
+	@e2e/build kube
 
 .PHONY: soak
 soak: ## Run the random tests for longer: ten times the steps of the model, half an hour of chaos
