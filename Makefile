@@ -72,13 +72,11 @@ lint: ## Check format, go vet and golangci-lint (with staticcheck)
 docs: ## Write the tables of variables into the documents
 	@$(GO) test -count=1 ./internal/config -run '^TestDocumentationTables$$' -update
 
+# The same image as Dockerfile makes, but of the binary that is there, without an engine and without a registry.
 .PHONY: image
-image: ## Build the container image; needs a running Docker engine
-	@if docker version >/dev/null 2>&1; then \
-		docker build --build-arg "VERSION=$(VERSION)" -t $(IMAGE) .; \
-	else \
-		echo "make image: no Docker engine answers; start one, or build bin/registry-lb with make build" >&2; exit 1; \
-	fi
+image: build ## Write the container image as an archive, bin/registry-lb.tar, for docker load or ctr images import
+	@cd e2e && $(GO) run ./cluster image '$(IMAGE)' ../bin/registry-lb ../bin/registry-lb.tar
+	@echo "bin/registry-lb.tar: image $(IMAGE)"
 
 # One package at a time: some start many processes. Verbose where there are figures and seeds to be seen. Go's test cache
 # does not see that the chaos test builds the binary.

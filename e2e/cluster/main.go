@@ -66,6 +66,12 @@ func newCommand(stderr io.Writer) *cobra.Command {
 			RunE: func(cmd *cobra.Command, _ []string) error { return up(cmd.Context()) },
 		}),
 		&cobra.Command{
+			Use: "image NAME BINARY ARCHIVE", Short: "Write the image of registry-lb, as Dockerfile makes it, without a registry", Args: cobra.ExactArgs(3),
+			RunE: func(_ *cobra.Command, args []string) error {
+				return cluster.RegistryLB(args[0], args[1]).Write(args[2])
+			},
+		},
+		&cobra.Command{
 			Use: "check", Short: "Say what this machine lacks", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return cluster.Check() },
 		},
@@ -107,10 +113,9 @@ func inside(ctx context.Context, args []string) error {
 // withImages makes an image of each binary in the folder.
 func withImages(kube, dns, images string) cluster.Binaries {
 	b := cluster.Binaries{Kube: kube, DNS: filepath.Join(dns, "coredns")}
+	b.Images = append(b.Images, cluster.RegistryLB(cluster.ImageName("registry-lb"), filepath.Join(images, "registry-lb")))
 	for binary, user := range map[string]string{
-		// As Dockerfile has it.
-		"registry-lb": "65532:65532",
-		"pause":       "65535:65535", "registry-k8s": "", "registry-memory": "", "workload-agent": "", "fleet": "65532:65532",
+		"pause": "65535:65535", "registry-k8s": "", "registry-memory": "", "workload-agent": "", "fleet": "65532:65532",
 	} {
 		b.Images = append(b.Images, cluster.Image{
 			Name: cluster.ImageName(binary), Binary: filepath.Join(images, binary), User: user,

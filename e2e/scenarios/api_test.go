@@ -26,7 +26,7 @@ type requests map[string]int
 
 func requestsNow(t *testing.T) requests {
 	t.Helper()
-	text, err := tools.kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	text, err := tools.kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(context.WithoutCancel(t.Context()))
 	require.NoError(t, err)
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
@@ -53,6 +53,15 @@ func (r requests) since(before requests) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// logRequests writes at the end of the test what it has cost the API server, which counts anew after a restart.
+func logRequests(t *testing.T) {
+	t.Helper()
+	before := requestsNow(t)
+	t.Cleanup(func() {
+		t.Logf("requests about NSEs at the API server in the whole test: %s", requestsNow(t).since(before))
+	})
 }
 
 // watchDeletions notes the names of NSEs that vanish from the API server until the test ends. It may be asked at any

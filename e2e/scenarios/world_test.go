@@ -126,6 +126,7 @@ func givenIdentities(t *testing.T) {
 func givenNSM(t *testing.T, replicas int) {
 	t.Helper()
 	givenIdentities(t)
+	logRequests(t)
 	_, err := tools.kube.AppsV1().Deployments(namespace).Get(t.Context(), registries, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		kubectl(t, "apply", "-k", "testdata/nsm")

@@ -29,12 +29,28 @@ type Image struct {
 	Binary string
 	// User is who runs it; empty means root.
 	User string
+	// Ports are the TCP ports on which it listens; they are for people to read.
+	Ports []int
+}
+
+// RegistryLB is the image of registry-lb, as Dockerfile makes it of a binary.
+func RegistryLB(name, binary string) Image {
+	return Image{Name: name, Binary: binary, User: "65532:65532", Ports: []int{5002, 9090}}
 }
 
 func imageFile(image string) string { return filepath.Join(Dir, "images", filepath.Base(image)+".tar") }
 
-// write writes the image as an archive that a container runtime can import.
+// write writes the image into the folder of the cluster.
 func (i Image) write() error {
+	path := imageFile(i.Name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make the folder of images: %w", err)
+	}
+	return i.Write(path)
+}
+
+// Write writes the image as an archive that a container runtime can import (docker load, ctr images import).
+func (i Image) Write(archive string) error {
 	binary, err := os.ReadFile(i.Binary)
 	if err != nil {
 		return fmt.Errorf("read the binary of image %s: %w", i.Name, err)
@@ -67,10 +83,7 @@ func (i Image) write() error {
 	if err != nil {
 		return fmt.Errorf("name image %s: %w", i.Name, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(imageFile(i.Name)), 0o755); err != nil {
-		return fmt.Errorf("make the folder of images: %w", err)
-	}
-	if err := tarball.WriteToFile(imageFile(i.Name), tag, image); err != nil {
+	if err := tarball.WriteToFile(archive, tag, image); err != nil {
 		return fmt.Errorf("write image %s: %w", i.Name, err)
 	}
 	return nil
@@ -84,6 +97,12 @@ func (i Image) config(image v1.Image) *v1.ConfigFile {
 	config.OS, config.Architecture = "linux", architecture
 	config.Config.Entrypoint = []string{"/" + filepath.Base(i.Binary)}
 	config.Config.User = i.User
+	for _, port := range i.Ports {
+		if config.Config.ExposedPorts == nil {
+			config.Config.ExposedPorts = make(map[string]struct{})
+		}
+		config.Config.ExposedPorts[fmt.Sprintf("%d/tcp", port)] = struct{}{}
+	}
 	return config
 }
 
