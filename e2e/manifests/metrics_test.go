@@ -4,6 +4,7 @@ package manifests
 
 import (
 	"encoding/json"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -88,6 +89,22 @@ func TestAlertsAskForMetricsThatExist(t *testing.T) {
 		require.NotEmpty(t, alert.Labels["severity"], alert.Alert)
 		require.NotEmpty(t, alert.Annotations["summary"], alert.Alert)
 	}
+}
+
+// The handbook says of each alert what it means, and of none that is not there.
+func TestAlertsAreInTheHandbook(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	var described []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `(RegistryLB[A-Za-z]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		described = append(described, match[1])
+	}
+	rule := find[rules](t, render(t, everything), "PrometheusRule", "registry-lb")
+	alerts := make([]string, 0, len(described))
+	for _, alert := range rule.Spec.Groups[0].Rules {
+		alerts = append(alerts, alert.Alert)
+	}
+	require.ElementsMatch(t, alerts, described)
 }
 
 func TestTheDashboardAsksForMetricsThatExist(t *testing.T) {
