@@ -120,6 +120,38 @@ func TestTakeOver(t *testing.T) {
 	requireNoErrors(t)
 }
 
+// The other order: where there is no Service yet the chart makes it, and NSM's manifests come later.
+func TestOwnServiceFirst(t *testing.T) {
+	const count = 20
+	givenNSM(t, 2)
+	uninstall(t)
+	kubectl(t, "-n", namespace, "delete", "service", "registry", "--wait")
+	helm(t, append([]string{"install", release, chart, "-n", namespace, "--wait", "--timeout=2m"}, image()...)...)
+	awaitMembers(t)
+	before := front(t)
+	require.Equal(t, release, before.Spec.Selector["app"])
+	client := givenFleet(t, namespace, "fleet", throughFront)
+	deleted := watchDeletions(t)
+	g := register(t, client, "own", fleet.Order{Count: count, Pulse: slowPulse})
+
+	kubectl(t, "apply", "-k", "testdata/nsm")
+	freePorts(t)
+	scale(t, 2)
+	require.Equal(t, map[string]string{"app": "registry"}, front(t).Spec.Selector)
+	g.awaitRefresh()
+	helm(t, append([]string{"upgrade", release, chart, "-n", namespace, "--wait", "--timeout=2m"}, image()...)...)
+	awaitMembers(t)
+	require.Equal(t, map[string]string{"app": release}, front(t).Spec.Selector)
+	require.Equal(t, before.UID, front(t).UID)
+	require.Equal(t, before.Spec.ClusterIP, front(t).Spec.ClusterIP)
+	g.awaitRefresh()
+	require.Equal(t, count, g.find())
+	require.Empty(t, deleted(), "living NSEs are gone")
+	require.Zero(t, g.unregister().FailedCalls)
+	require.Empty(t, stored(t))
+	requireNoErrors(t)
+}
+
 // watchEndpoints returns a function that says how few ready endpoints a Service has had since, all its slices taken
 // together.
 func watchEndpoints(t *testing.T, service string) (fewest func() int) {
