@@ -32,8 +32,6 @@ func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.ReadBufferSize(readBuffer),
-		// Connections that have nothing to write hold no buffer for it.
-		grpc.SharedWriteBuffer(true),
 		grpc.MaxRecvMsgSize(MaxMessageSize),
 		grpc.MaxSendMsgSize(MaxMessageSize + additions),
 		grpc.MaxHeaderListSize(MaxHeaderListSize),
