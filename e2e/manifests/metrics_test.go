@@ -95,8 +95,9 @@ func TestAlertsAskForMetricsThatExist(t *testing.T) {
 func TestAlertsAreInTheHandbook(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)
-	var described []string
-	for _, match := range regexp.MustCompile("(?m)^\\| `(RegistryLB[A-Za-z]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+	matches := regexp.MustCompile("(?m)^\\| `(RegistryLB[A-Za-z]+)` \\|").FindAllStringSubmatch(string(text), -1)
+	described := make([]string, 0, len(matches))
+	for _, match := range matches {
 		described = append(described, match[1])
 	}
 	rule := find[rules](t, render(t, everything), "PrometheusRule", "registry-lb")
